@@ -1,0 +1,87 @@
+# Everything that is run on this repository. Needs Python 3.11, git and make; the rest is fetched by digest.
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := uv==0.13.8
+# Two workers: the test suites are measured on two cores.
+WORKERS ?= 2
+
+# A stamp is named for the digest of the lock that it was installed from: a changed lock installs anew.
+digest = $(shell cat requirements/build.txt requirements/$(1).txt pyproject.toml | cksum | tr ' ' '-')
+DEMO   := $(VENV)/demo-$(call digest,demo)
+TEST   := $(VENV)/test-$(call digest,test)
+PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint type imports unit docs docs-check e2e e2e-ci bench mutants mutants-changed lock clean
+
+help: ## Print the targets.
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(DEMO) ## Start the demo: a store, a policy, a token, and signproxy in front of them.
+	$(BIN)/signproxy demo
+
+test: lint type imports docs-check unit ## Check style, types, import rules and generated docs, then run the unit tests.
+
+lint: $(TEST) ## Check style and format.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(TEST) ## Check types, strictly.
+	$(BIN)/mypy
+
+imports: $(TEST) ## Check which room may import which.
+	$(BIN)/lint-imports --no-logo
+
+# Three reads of one measurement: everything, and the two pure rooms, where nothing may be left out.
+unit: $(TEST) ## Run the unit tests with their coverage gates.
+	$(BIN)/pytest tests --ignore=tests/e2e -n $(WORKERS) --dist worksteal --cov --cov-report=
+	$(BIN)/coverage report --include='signproxy/s3/*,signproxy/policy/*' --fail-under=100
+	$(BIN)/coverage report --fail-under=90
+
+docs: $(TEST) ## Regenerate the tables of the documentation from the code.
+	$(BIN)/python -m signproxy.docs
+
+docs-check: $(TEST) ## Fail when a table of the documentation differs from the code.
+	$(BIN)/python -m signproxy.docs --check
+
+e2e: $(TEST) ## Run every end-to-end test: real clients on real stores.
+	$(BIN)/pytest tests/e2e -p no:randomly --timeout=600
+
+e2e-ci: $(TEST) ## Run the end-to-end tests of every change.
+	$(BIN)/pytest tests/e2e -p no:randomly --timeout=300 -m ci
+
+bench: $(TEST) ## Measure ratios against peers and floors; writes bench/results.json.
+	$(BIN)/python -m bench
+
+mutants: $(TEST) ## Mutate s3 and policy; fail below 90 % killed. Writes docs/mutants.json.
+	$(BIN)/python -m tests.mutation --fail-under 90 --output docs/mutants.json
+
+mutants-changed: $(TEST) ## Mutate only the functions that changed since BASE (default HEAD~1).
+	$(BIN)/python -m tests.mutation --fail-under 90 --changed-since $(or $(BASE),HEAD~1) --budget 240
+
+# The resolver is fetched by name; the locks hold names, versions and digests, and no address.
+LOCK = build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-emit-index-url --no-annotate $(UPGRADE)
+lock: ## Pin the dependencies anew after a change of pyproject.toml (UPGRADE=--upgrade for the newest).
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip --disable-pip-version-check install --quiet $(UV)
+	$(LOCK) pyproject.toml -o requirements/run.txt
+	$(LOCK) --extra demo -c requirements/run.txt pyproject.toml -o requirements/demo.txt
+	$(LOCK) --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
+	echo 'setuptools>=80' | $(LOCK) - -o requirements/build.txt
+
+clean: ## Remove the environment and everything that was generated and is not committed.
+	rm -rf $(VENV) build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache signproxy.egg-info
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo-% $(VENV)/test-%: | $(BIN)/python
+	$(PIP) --require-hashes -r requirements/build.txt
+	$(PIP) --require-hashes -r requirements/$(firstword $(subst -, ,$(@F))).txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	rm -f $(VENV)/$(firstword $(subst -, ,$(@F)))-*
+	touch $@

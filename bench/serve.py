@@ -1,0 +1,149 @@
+"""Run the real `python -m signproxy serve`, with all that a deployment has on: this is what every figure is of."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from bench import policy_files, sign_request
+from bench.caller import AUDIENCE, ISSUER, Caller, make_caller
+from bench.load import Signer
+from bench.policy_files import BUCKET, CATALOG, REGION, STORAGE
+from bench.process import SERVER_CORE, BenchFailed, answers, call, free_port, running, wait_until
+from tests.verifier import as_java, verify
+
+ACCESS_KEY_ID = "AKIAIOSFODNN7EXAMPLE"
+SECRET_ACCESS_KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # noqa: S105 - AWS' own example
+
+TABLES = 1000
+"""A team's lake; the decision costs the same with a thousand times as many, which another suite shows."""
+
+_ENDPOINT = f"https://s3.{REGION}.amazonaws.com"
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """A directory with settings, policy, key and audit file, and the ports to serve on."""
+
+    directory: Path
+    caller: Caller
+    port: int
+    admin_ports: tuple[int, ...]
+    """One for each process that may serve."""
+
+    @property
+    def config(self) -> Path:
+        """The settings file."""
+        return self.directory / "signproxy.yaml"
+
+    @property
+    def key_file(self) -> Path:
+        """The file with the server's own S3 keys."""
+        return self.directory / "keys.json"
+
+    def audit_file(self, process: int = 0) -> Path:
+        """Return the file that a process writes its events to."""
+        return self.directory / f"audit-{process}.jsonl"
+
+    def command(self, process: int = 0) -> list[str]:
+        """Return the command line that serves; further processes differ in audit file and admin port alone."""
+        command = [sys.executable, "-m", "signproxy", "serve", "--config", str(self.config)]
+        if process:
+            command += ["--set", f"audit.path={self.audit_file(process)}"]
+            command += ["--set", f"admin.port={self.admin_ports[process]}"]
+        return command
+
+    @contextlib.contextmanager
+    def serve(self, *, core: int | None = SERVER_CORE) -> Iterator[Signer]:
+        """Serve for the length of a block, with one process for each admin port."""
+        with contextlib.ExitStack() as stack:
+            pids = []
+            for number, port in enumerate(self.admin_ports):
+                log = self.directory / f"serve-{number}.log"
+                process = stack.enter_context(running(self.command(number), core=core, log=log))
+                wait_until(partial(answers, f"http://127.0.0.1:{port}/readyz"), process, log)
+                pids.append(process.pid)
+            yield self.signer(tuple(pids))
+
+    def signer(self, pids: tuple[int, ...], *, table: int = 7) -> Signer:
+        """Return this server as what is loaded: the token, and the body for files of a table."""
+        namespace, name = policy_files.namespace_of(table), policy_files.table_name(table)
+        path = f"/s3-sign/v1/{CATALOG}/namespaces/{namespace}/tables/{name}"
+        template = sign_request.body_template(_ENDPOINT, BUCKET, policy_files.location_of(table), REGION)
+        return Signer("sign", f"http://127.0.0.1:{self.port}{path}", pids, template, self.caller.token)
+
+    def write_inventory(self, tables: int) -> None:
+        """Replace the policy by one with so many tables, and as many grants, in one rename per file."""
+        policy_files.write(self.directory / "policy", tables)
+
+    def log_tail(self) -> str:
+        """Return the end of the first process's log."""
+        return (self.directory / "serve-0.log").read_text(errors="replace")[-2000:]
+
+
+@contextlib.contextmanager
+def deploy(*, tables: int = TABLES, processes: int = 1) -> Iterator[Deployment]:
+    """Write a deployment into a directory of its own."""
+    with tempfile.TemporaryDirectory(prefix="signproxy-bench-") as name:
+        deployment = Deployment(Path(name), make_caller(), free_port(), tuple(free_port() for _ in range(processes)))
+        (deployment.directory / "issuer.pem").write_bytes(deployment.caller.public_pem)
+        keys = {"access_key_id": ACCESS_KEY_ID, "secret_access_key": SECRET_ACCESS_KEY}
+        deployment.key_file.write_text(json.dumps(keys))
+        deployment.key_file.chmod(0o600)
+        (deployment.directory / "policy").mkdir()
+        deployment.write_inventory(tables)
+        deployment.config.write_text(yaml.safe_dump(settings(deployment), sort_keys=False))
+        yield deployment
+
+
+def settings(deployment: Deployment) -> dict[str, Any]:
+    """Return the settings: RS256 by key file, static credentials, a file sink, metrics, the default loop."""
+    return {
+        "listen": {"port": deployment.port, "reuse_port": len(deployment.admin_ports) > 1},
+        "admin": {"enabled": True, "port": deployment.admin_ports[0]},
+        "policy": {"path": str(deployment.directory / "policy")},
+        "identity": {
+            "issuers": {
+                "bench": {
+                    "issuer": ISSUER,
+                    "audiences": [AUDIENCE],
+                    "algorithms": ["RS256"],
+                    "key_file": str(deployment.directory / "issuer.pem"),
+                }
+            }
+        },
+        "credentials": {
+            "providers": {"static": {"class": "static", "properties": {"file": str(deployment.key_file)}}},
+        },
+        "storages": {STORAGE: {"credentials": "static", "hosts": ["aws"]}},
+        "audit": {"sink": "file", "path": str(deployment.audit_file())},
+    }
+
+
+def check_signature(asked: bytes, answered: bytes) -> None:
+    """Verify an answer as S3 would verify what Iceberg Java sends of it, and that it carries the stamp."""
+    request, answer = json.loads(asked), json.loads(answered)
+    verify(as_java(request, answer), {ACCESS_KEY_ID: SECRET_ACCESS_KEY}, now=time.time(), region=REGION)
+    if "x-signproxy-id=" not in answer["uri"]:
+        raise BenchFailed(f"no stamp in {answer['uri']}")
+
+
+def check_evidence(deployment: Deployment, served: int) -> None:
+    """Fail unless metrics and audit file hold every request that was served."""
+    time.sleep(1.5)  # the trail writes in batches
+    status, metrics = call("GET", f"http://127.0.0.1:{deployment.admin_ports[0]}/metrics")
+    if status != 200 or b"signproxy_" not in metrics:
+        raise BenchFailed(f"no metrics: {status} {metrics[:200]!r}")
+    lines = deployment.audit_file().read_bytes().splitlines()
+    last = json.loads(lines[-1])
+    if len(lines) < served or last["decision"] != "allow" or not last["stamped"]:
+        raise BenchFailed(f"{len(lines)} events for {served} requests, the last of them {last}")

@@ -1,0 +1,162 @@
+"""Measure how soon a started process signs, against an import of aiohttp, and what it holds when idle."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench import sign_request
+from bench.effort import Effort
+from bench.figures import Result, ratios, result
+from bench.process import SERVER_CORE, BenchFailed, cpu_seconds, memory_mib, start, stop
+from bench.serve import Deployment, deploy
+
+_AGAINST = "python -c 'import aiohttp.web'"
+_POLICY_TABLES = 10
+"""A small policy: what a sidecar beside one job declares."""
+
+_SETTLE_SECONDS = 2.0
+"""Background tasks of the start have run by then; what is held is what an idle sidecar holds."""
+
+_PATIENCE = 30.0
+
+
+def measure(effort: Effort) -> list[Result]:
+    """Start and import in turns, on one core; then look at an idle server."""
+    walls: list[float] = []
+    cpus: list[float] = []
+    import_walls: list[float] = []
+    import_cpus: list[float] = []
+    residents: list[float] = []
+    with deploy(tables=_POLICY_TABLES) as deployment:
+        _import_aiohttp()  # the first one reads the disk
+        _start_and_sign(deployment)
+        for _ in range(effort.starts):
+            wall, cpu = _import_aiohttp()
+            import_walls.append(wall)
+            import_cpus.append(cpu)
+            wall, cpu = _start_and_sign(deployment)
+            walls.append(wall)
+            cpus.append(cpu)
+        residents = [_idle_memory(deployment) for _ in range(effort.rounds)]
+        botocore = imported_modules(deployment, "botocore")
+    return [
+        result(
+            "startup.first_signature_vs_import",
+            ratios(walls, import_walls),
+            unit="ratio",
+            better="lower",
+            must=1.5,
+            against=f"{_AGAINST}, wall time",
+        ),
+        result(
+            "startup.first_signature_cpu_vs_import",
+            ratios(cpus, import_cpus),
+            unit="ratio",
+            better="lower",
+            against=f"{_AGAINST}, CPU time",
+        ),
+        result(
+            "startup.first_signature_ms",
+            [wall * 1e3 for wall in walls],
+            unit="ms",
+            better="lower",
+            against="absolute, of this machine",
+        ),
+        result(
+            "startup.idle_rss_mib",
+            residents,
+            unit="MiB",
+            better="lower",
+            must=60,
+            goal=55,
+            against="VmRSS after the first signature, with RS256, policy, file sink and uvloop",
+        ),
+        result(
+            "startup.botocore_modules",
+            [float(len(botocore))],
+            unit="modules",
+            better="lower",
+            must=0,
+            against="modules of botocore imported with static credentials",
+        ),
+    ]
+
+
+def imported_modules(deployment: Deployment, package: str) -> list[str]:
+    """Return the modules of a package that the serving process imports, one signature included."""
+    log = deployment.directory / "imports.log"
+    command = deployment.command()
+    process = start([command[0], "-X", "importtime", *command[1:]], core=SERVER_CORE, log=log)
+    try:
+        _first_signature(deployment, process)
+    finally:
+        stop(process)
+    names = [line.rpartition("|")[2].strip() for line in log.read_text(errors="replace").splitlines()]
+    if "aiohttp.web" not in names:
+        raise BenchFailed("the import log does not even name aiohttp.web: it cannot say what is not imported")
+    return [name for name in names if name == package or name.startswith(f"{package}.")]
+
+
+def _import_aiohttp() -> tuple[float, float]:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    process = start([sys.executable, "-c", "import aiohttp.web"], core=SERVER_CORE)
+    status = process.wait()
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if status:
+        raise BenchFailed(f"import of aiohttp.web ended with {status}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _start_and_sign(deployment: Deployment) -> tuple[float, float]:
+    began = time.perf_counter()
+    process = start(deployment.command(), core=SERVER_CORE, log=deployment.directory / "serve.log")
+    try:
+        _first_signature(deployment, process)
+        return time.perf_counter() - began, cpu_seconds([process.pid])
+    finally:
+        stop(process)
+
+
+def _idle_memory(deployment: Deployment) -> float:
+    process = start(deployment.command(), core=SERVER_CORE, log=deployment.directory / "serve.log")
+    try:
+        _first_signature(deployment, process)
+        time.sleep(_SETTLE_SECONDS)
+        return memory_mib(process.pid, "VmRSS")
+    finally:
+        stop(process)
+
+
+def _first_signature(deployment: Deployment, process: subprocess.Popen[bytes]) -> None:
+    """Knock every millisecond until the server listens; the first request must be signed."""
+    signer = deployment.signer(())
+    target = urlsplit(signer.url)
+    content = sign_request.body(signer.template, os.getpid())
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {signer.token}"}
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        connection = http.client.HTTPConnection(target.netloc, timeout=_PATIENCE)
+        try:
+            connection.request("POST", target.path, content, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        except ConnectionRefusedError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                log = Path(deployment.directory, "serve.log").read_text(errors="replace")
+                raise BenchFailed(f"serve does not listen (exit {process.poll()})\n{log[-2000:]}") from None
+            time.sleep(0.001)
+            continue
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise BenchFailed(f"the first answer was {answer.status}: {text[:500]!r}")
+        return

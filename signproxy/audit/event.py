@@ -1,0 +1,126 @@
+"""Define the audit event as it stands on the wire: one flat JSON object per HTTP request."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import lru_cache
+from time import gmtime, strftime
+
+import msgspec
+
+SCHEMA = "signproxy.audit/1"
+
+MAX_USER_AGENT_BYTES = 256
+"""A caller writes it freely; what identifies a client stands at its beginning."""
+MAX_TEXT_BYTES = 1024
+"""S3's longest key. Longer text in an event is a caller's, who was refused for it."""
+
+
+class Kind(Enum):
+    """What an event is about."""
+
+    SIGN = "sign"
+    FORWARD = "forward"
+    VEND = "vend"
+    REFRESH = "refresh"
+    CONFIG = "config"
+    RELOAD = "reload"
+    SEGMENT_START = "segment_start"
+    SEGMENT_END = "segment_end"
+
+
+class Verdict(Enum):
+    """How a request ended: served, refused, or failed for a reason that was not the caller's."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    ERROR = "error"
+
+
+class AuditEvent(
+    msgspec.Struct, kw_only=True, omit_defaults=True, gc=False, tag_field="schema", tag=SCHEMA, weakref=False
+):
+    """One event. What is empty is left out; `boot_id`, `seq` and `ts` are the trail's to fill in.
+
+    Not frozen, for that alone: it is handed over to the trail, and nobody else touches it after that.
+    Never holds tokens, signatures or secrets.
+    """
+
+    event_id: str
+    boot_id: str = ""
+    seq: int = 0
+    """Counts from 1 per boot without holes: a hole is a lost event."""
+    ts: str = ""
+    """When the outcome was known."""
+    kind: Kind
+    request_id: str = ""
+
+    principal: str = ""
+    effective_principal: str = ""
+    """Left out where it is the principal."""
+    view_chain: tuple[str, ...] = ()
+    issuer: str = ""
+    roles: tuple[str, ...] = ()
+    remote_ip: str = ""
+    user_agent: str = ""
+    pod_namespace: str = ""
+    pod_name: str = ""
+    pod_uid: str = ""
+    pod_node: str = ""
+
+    catalog: str = ""
+    namespace: str = ""
+    table: str = ""
+    table_uuid: str = ""
+    bucket: str = ""
+    key: str = ""
+    """Decoded; of a bulk delete the first one."""
+    prefixes: tuple[str, ...] = ()
+    key_count: int = 0
+    keys_sha256: str = ""
+    """Over all keys of a bulk delete, each followed by a line feed."""
+    method: str = ""
+    s3_op: str = ""
+    access: str = ""
+
+    decision: Verdict
+    reason: str
+    """A code of `errors.Reason`."""
+    rule_id: str = ""
+    policy_rev: str
+    policy_epoch: int = 0
+    http_status: int
+    detail: str = ""
+    """For the operator: the fact behind the refusal."""
+    count: int = 1
+    """Requests that this event stands for; more than one only for refusals before an identity was known."""
+
+    access_key_id: str = ""
+    """Its last four characters."""
+    stamped: bool = False
+    cacheable: bool = False
+    """The client may use the signature again for a short time, so several requests may carry one stamp."""
+    expires_at: str = ""
+    unsafe_storage: bool = False
+    """Signed although the store does not check unsigned headers: the operator accepted it by name."""
+
+    total_us: int = 0
+    authz_us: int = 0
+    sign_us: int = 0
+
+
+def rfc3339(unix_time: float) -> str:
+    """Write a time in UTC with microseconds."""
+    seconds = int(unix_time)
+    return f"{_to_the_second(seconds)}.{int((unix_time - seconds) * 1_000_000):06d}Z"
+
+
+def rfc3339_seconds(unix_time: int) -> str:
+    """Write a time in UTC to the second."""
+    return f"{_to_the_second(unix_time)}Z"
+
+
+# Times come in order and a second holds thousands of events: the current one and a few expiries.
+@lru_cache(maxsize=8)
+def _to_the_second(seconds: int) -> str:
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))

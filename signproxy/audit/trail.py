@@ -1,0 +1,345 @@
+"""Take events from the event loop, and write them from a thread that may block instead of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from enum import Enum
+from math import inf
+from time import monotonic, time
+from typing import NamedTuple
+
+from signproxy.audit.budget import RefusalBudget
+from signproxy.audit.encode import Accepted, LineEncoder
+from signproxy.audit.event import AuditEvent, Kind, Verdict
+from signproxy.audit.ids import new_boot_id, new_event_id
+from signproxy.audit.sink import AuditSink
+from signproxy.errors import Reason, Refused
+from signproxy.telemetry.log import get_logger
+
+QUEUE_LIMIT = 8192
+"""Events that wait for the writer: most of a second of the most that one process serves, and at worst 15 MB."""
+BATCH_EVENTS = 256
+BATCH_SECONDS = 0.05
+"""A batch is written when it has this many events or its first one this age; then encoding costs 0.4 µs each."""
+_WAKING = (0, BATCH_EVENTS - 1)
+"""Lengths of the queue at which an arrival is worth waking the writer for."""
+FLUSH_SECONDS = 1.0
+"""An fdatasync takes 4 ms, so it is shared by what comes in a second."""
+STALL_SECONDS = 5.0
+"""A write that takes longer has no healthy writer behind it: a pipe that nobody reads, a disk that hangs."""
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 5.0
+"""A failed batch is written again after ever longer pauses; the last is how late a freed disk is noticed."""
+
+_log = get_logger("signproxy.audit")
+
+
+class OnError(Enum):
+    """What happens to a request whose event cannot be recorded."""
+
+    DENY = "deny"
+    ALLOW = "allow"
+
+
+class TrailState(NamedTuple):
+    """What can be told of a trail at one moment; the counts only grow."""
+
+    healthy: bool
+    problem: str
+    """Why it is not healthy, for the operator."""
+    queued: int
+    written: int
+    dropped: int
+    """Events that were let go with `on_error: allow`; each left a hole in `seq`."""
+    refused: int
+    """Events that were not taken with `on_error: deny`; their requests were not served."""
+    errors: int
+    """Writes and flushes that failed."""
+
+
+class AuditTrail:
+    """The one place that events go to. `accept` is called from one thread, the event loop's, and never blocks.
+
+    Start it after forking: a thread does not survive a fork.
+    """
+
+    __slots__ = (
+        "_aside",
+        "_budget",
+        "_changing",
+        "_closed",
+        "_closing",
+        "_dropped",
+        "_encoder",
+        "_errors",
+        "_give_up",
+        "_in_hand",
+        "_limit",
+        "_on_error",
+        "_policy",
+        "_problem",
+        "_queue",
+        "_refused",
+        "_room",
+        "_seq",
+        "_sink",
+        "_stalled_after",
+        "_thread",
+        "_wake",
+        "_written",
+        "boot_id",
+    )
+
+    def __init__(
+        self,
+        sink: AuditSink,
+        *,
+        on_error: OnError = OnError.DENY,
+        limit: int = QUEUE_LIMIT,
+        budget: RefusalBudget | None = None,
+    ) -> None:
+        self.boot_id = new_boot_id()
+        self._sink = sink
+        self._budget = budget or RefusalBudget()
+        self._on_error = on_error
+        self._limit = limit
+        self._encoder = LineEncoder(self.boot_id)
+        self._queue: deque[Accepted] = deque()
+        # How long the queue may get: the limit, or 0 while nothing may be accepted. One comparison for both.
+        self._room = 0
+        self._stalled_after = inf
+        self._seq = 0
+        self._written = 0
+        self._in_hand = 0
+        self._dropped = 0
+        self._refused = 0
+        self._errors = 0
+        self._problem = "not started"
+        self._aside: Counter[Kind] = Counter()
+        self._policy = ("", 0)
+        self._changing = threading.Lock()
+        self._wake = threading.Event()
+        self._closed = False
+        self._closing = threading.Event()
+        self._give_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="signproxy-audit", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write, and to accept."""
+        self._problem = ""
+        self._room = self._limit
+        self._thread.start()
+
+    def accept(self, event: AuditEvent) -> bool:
+        """Take the event over and return True; False if it was dropped, which `on_error: allow` permits.
+
+        Otherwise raise Refused: the request must not be served, because nothing would prove that it was.
+        """
+        at = time()
+        queued = len(self._queue)
+        if queued >= self._room or at > self._stalled_after:
+            return self._accept_with_care(event, at)
+        self._seq += 1
+        self._queue.append((self._seq, at, event))
+        if queued in _WAKING:
+            self._wake.set()
+        return True
+
+    def accept_anonymous(self, event: AuditEvent) -> None:
+        """Record a refusal of a caller whose identity is not known, within its budget.
+
+        Never raises: nothing is served, so the answer needs no proof. What the trail does not take is counted and
+        written once it does.
+        """
+        self.roll()
+        if not (self._budget.take() and self._offer(event)):
+            self._budget.put_aside(event)
+
+    def roll(self) -> None:
+        """Write what a budget's window put aside, once it is over. A timer calls it, so that it is not kept long."""
+        if self._budget.is_over:
+            self._settle()
+
+    def reopen(self) -> None:
+        """Let the sink begin anew under its name, as a rotation of files needs it."""
+        self._sink.reopen()
+
+    def close(self, timeout: float) -> int:
+        """Accept nothing more, write what was accepted, and return how many events that did not succeed for."""
+        self._settle()
+        with self._changing:
+            self._write_aside(time())
+            self._room = 0
+            self._closed = True
+        self._closing.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+            self._give_up.set()
+        return len(self._queue) + self._in_hand
+
+    @property
+    def state(self) -> TrailState:
+        """How the trail is doing."""
+        problem = self._problem_at(time())
+        queued = len(self._queue) + self._in_hand
+        return TrailState(not problem, problem, queued, self._written, self._dropped, self._refused, self._errors)
+
+    def _settle(self) -> None:
+        for event in self._budget.settle():
+            if not self._offer(event):
+                # The counts grow, the number of them does not.
+                self._budget.put_aside(event)
+
+    def _offer(self, event: AuditEvent) -> bool:
+        with self._changing:
+            return not self._admit(event, time())
+
+    # -- when something is wrong, or just was ------------------------------------------------------------------------
+
+    def _problem_at(self, now: float) -> str:
+        if self._closed:
+            return "closed"
+        if self._problem:
+            return self._problem
+        if now > self._stalled_after:
+            return f"a write takes longer than {STALL_SECONDS:.0f} s"
+        if len(self._queue) >= self._limit:
+            return "the queue is full"
+        return "" if self._thread.is_alive() else "the writer is not running"
+
+    def _accept_with_care(self, event: AuditEvent, at: float) -> bool:
+        with self._changing:
+            problem = self._admit(event, at)
+            if not problem:
+                return True
+            if self._on_error is OnError.ALLOW:
+                # The number is used up, so that the hole shows where the event is missing.
+                self._seq += 1
+                self._dropped += 1
+                return False
+            self._room = 0
+            self._refused += event.count
+            self._aside[event.kind] += event.count
+        raise Refused(Reason.AUDIT_UNAVAILABLE, problem)
+
+    def _admit(self, event: AuditEvent, at: float) -> str:
+        """Take the event if that is possible, or return why it is not."""
+        # Which policy was in force is all that an event of the trail's own needs to borrow.
+        self._policy = (event.policy_rev, event.policy_epoch)
+        problem = self._problem_at(at)
+        if not problem:
+            self._room = self._limit
+            self._write_aside(at)
+            self._append(event, at)
+        elif self._on_error is OnError.ALLOW and len(self._queue) < self._room:
+            self._append(event, at)
+            problem = ""
+        return problem
+
+    def _append(self, event: AuditEvent, at: float) -> None:
+        self._seq += 1
+        self._queue.append((self._seq, at, event))
+        self._wake.set()
+
+    def _write_aside(self, at: float) -> None:
+        """Leave one event per kind for the requests that were turned away because of the trail itself."""
+        revision, epoch = self._policy
+        for kind, count in self._aside.items():
+            event = AuditEvent(
+                event_id=new_event_id(),
+                kind=kind,
+                decision=Verdict.ERROR,
+                reason=Reason.AUDIT_UNAVAILABLE.code,
+                policy_rev=revision,
+                policy_epoch=epoch,
+                http_status=Reason.AUDIT_UNAVAILABLE.status,
+                count=count,
+            )
+            self._append(event, at)
+        self._aside.clear()
+
+    # -- the writer's thread -----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._write_until_closed()
+        except Exception as fault:  # noqa: BLE001 - the supervisor of this thread
+            # A fault of ours or of the sink's must not end in requests that nobody records.
+            self._fail(f"the writer ended: {type(fault).__name__}")
+            _log.exception("audit writer ended")
+
+    def _write_until_closed(self) -> None:
+        flushed_at = monotonic()
+        unflushed = False
+        while True:
+            closing = self._closing.is_set()
+            if not closing:
+                self._wake.wait(FLUSH_SECONDS if unflushed else None)
+                self._wake.clear()
+                if len(self._queue) < BATCH_EVENTS and self._queue and not self._closing.is_set():
+                    self._wake.wait(BATCH_SECONDS)
+                    self._wake.clear()
+            while self._queue:
+                unflushed = True
+                if not self._write_batch():
+                    return
+            if unflushed and (closing or monotonic() - flushed_at >= FLUSH_SECONDS):
+                if not self._until_it_works(self._sink.flush):
+                    return
+                flushed_at = monotonic()
+                unflushed = False
+            if closing:
+                self._sink.close()
+                return
+
+    def _write_batch(self) -> bool:
+        queue = self._queue
+        batch = [queue.popleft() for _ in range(min(len(queue), BATCH_EVENTS))]
+        count = self._in_hand = len(batch)
+        lines = self._encoder.encode(batch)
+        # The events, not the lines, hold on to the objects of their requests.
+        batch.clear()
+        if not self._until_it_works(lambda: self._sink.write(lines, count)):
+            return False
+        self._in_hand = 0
+        self._written += count
+        return True
+
+    def _until_it_works(self, action: Callable[[], None]) -> bool:
+        """Repeat an action of the sink until it succeeds; False if closing came first."""
+        pause = FIRST_RETRY_SECONDS
+        while True:
+            self._stalled_after = time() + STALL_SECONDS
+            try:
+                action()
+            except OSError as error:
+                self._errors += 1
+                self._fail(f"{error.strerror or type(error).__name__}")
+                _log.error("audit write failed", error=error.strerror, errno=error.errno, retry_in=pause)
+            else:
+                self._recover()
+                return True
+            finally:
+                self._stalled_after = inf
+            if self._closing.wait(pause):
+                # The little time that closing leaves is used.
+                pause = FIRST_RETRY_SECONDS
+                if self._give_up.wait(pause):
+                    return False
+            pause = min(2 * pause, LAST_RETRY_SECONDS)
+
+    def _fail(self, problem: str) -> None:
+        with self._changing:
+            self._problem = problem
+            if self._on_error is OnError.DENY:
+                self._room = 0
+
+    def _recover(self) -> None:
+        if self._problem:
+            with self._changing:
+                # The next `accept` opens the queue again, behind the event for those that were turned away.
+                self._problem = ""
+            _log.info("audit writes succeed again")

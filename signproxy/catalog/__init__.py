@@ -1,0 +1,1 @@
+"""Speak the Iceberg REST catalog's part that lets stock clients configure themselves."""

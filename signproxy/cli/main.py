@@ -1,0 +1,81 @@
+"""Find the command, run it, and turn what an operator got wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from signproxy import __version__
+from signproxy.cli.terminal import complain, prepare_streams
+from signproxy.errors import Invalid
+
+INVALID = 1
+"""What an operator wrote cannot be used."""
+
+INTERRUPTED = 130
+"""What a shell reports for Ctrl-C."""
+
+COMMANDS = {
+    "serve": ("signproxy.cli.serve", "serve until SIGTERM"),
+    "check-config": ("signproxy.cli.check_config", "check settings and policy as a start would, and exit"),
+    "explain": ("signproxy.cli.explain", "say why a request is allowed or denied, check by check"),
+    "token": ("signproxy.cli.token", "inspect a bearer token, or make an opaque one"),
+    "demo": ("signproxy.demo.command", "run store, policy and server together, to try them"),
+    "version": ("signproxy.cli.version", "print the version"),
+}
+
+
+class Command(Protocol):
+    """What the module of a command offers."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's own options."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; return the exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code: 0 done, 1 invalid input, 2 wrong usage, 3 denied by `explain`."""
+    prepare_streams()
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        options = _parser(words).parse_args(words)
+        return cast("Command", options.command).run(options)
+    except SystemExit as end:
+        # argparse ends the process itself for --help and for wrong usage.
+        return end.code if isinstance(end.code, int) else 0
+    except Invalid as invalid:
+        for finding in invalid.findings:
+            complain(str(finding))
+        return INVALID
+    except BrokenPipeError:
+        # `signproxy explain … | head`: whoever read has seen enough. Python would complain again while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INVALID
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="signproxy",
+        description="Sign S3 requests of Iceberg clients, so that no engine holds S3 keys.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"signproxy {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    chosen = next((word for word in words if word in COMMANDS), None)
+    for name, (module, summary) in COMMANDS.items():
+        below = commands.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+        )
+        if name == chosen:
+            command = cast("Command", importlib.import_module(module))
+            command.arguments(below)
+            below.set_defaults(command=command)
+    return parser

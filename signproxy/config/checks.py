@@ -1,0 +1,114 @@
+"""Check what one setting demands of another."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from signproxy.config.identity import IssuerSettings
+from signproxy.config.settings import AuditSinkKind, Settings
+from signproxy.config.storage import CredentialsSettings, StorageBinding
+from signproxy.documents import child, path_of
+from signproxy.errors import Finding, nearest
+
+_WILDCARDS = {"0.0.0.0", "::"}
+
+
+def check(settings: Settings, file: str) -> Iterator[Finding]:
+    """Yield every contradiction between settings that are each well-formed."""
+    for path, problem in _problems(settings):
+        yield Finding(file, path, problem)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    yield from _addresses(settings)
+    if not settings.policy.path:
+        yield "policy.path", "this key is missing; in the environment it is SIGNPROXY__POLICY__PATH"
+    if settings.audit.sink is AuditSinkKind.FILE and not settings.audit.path:
+        yield "audit.path", "this key is missing; `sink: file` needs it"
+    if settings.audit.sink is AuditSinkKind.STDOUT and settings.audit.path:
+        yield "audit.path", "has no effect with `sink: stdout`; set `sink: file`"
+    yield from _identity(settings)
+    for name, binding in settings.storages.items():
+        yield from _binding(path_of("storages", name), binding, settings.credentials)
+
+
+def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
+    for section, host, allowed in (
+        ("listen", settings.listen.host, settings.listen.allow_remote),
+        ("admin", settings.admin.host, settings.admin.allow_remote or not settings.admin.enabled),
+    ):
+        if not is_loopback(host) and not allowed:
+            yield f"{section}.host", f"{host!r} is beyond loopback, and not encrypted; set {section}.allow_remote: true"
+    listen, admin = settings.listen, settings.admin
+    overlap = admin.host == listen.host or _WILDCARDS & {admin.host, listen.host}
+    if admin.enabled and admin.port == listen.port != 0 and overlap:
+        yield "admin.port", f"{admin.port} is listen.port too"
+    url = settings.public_url
+    if not url:
+        if listen.host in _WILDCARDS:
+            yield "public_url", f"this key is missing; clients cannot be sent to {listen.host}"
+    elif not _is_base_url(url):
+        yield "public_url", f"{url!r} is no http(s) URL without user, query and fragment"
+
+
+def _is_base_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        plain = parts.username is None and not parts.query and not parts.fragment and parts.port != 0
+    except ValueError:
+        return False
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii() and url.isprintable()
+
+
+def _identity(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Check how keys are found; `identity` itself checks what its values must be."""
+    names: dict[str, str] = {}
+    for name, issuer in settings.identity.issuers.items():
+        path = path_of("identity", "issuers", name)
+        first = names.setdefault(issuer.issuer, name)
+        if first != name:
+            yield f"{path}.issuer", f"{issuer.issuer!r} is issuer {first!r} already"
+        yield from _key_source(path, issuer)
+    digests: dict[str, int] = {}
+    for index, token in enumerate(settings.identity.static_tokens):
+        if digests.setdefault(token.sha256, index) != index:
+            yield f"identity.static_tokens[{index}].sha256", f"is static_tokens[{digests[token.sha256]}] already"
+
+
+def _key_source(path: str, issuer: IssuerSettings) -> Iterator[tuple[str, str]]:
+    sources = {
+        "discovery": issuer.discovery,
+        "jwks_url": bool(issuer.jwks_url),
+        "key_file": bool(issuer.key_file),
+        "secret_file": bool(issuer.secret_file),
+    }
+    given = [name for name, used in sources.items() if used]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        yield path, f"exactly one of {', '.join(sources)} says where its keys are; found {found}"
+        return
+    if issuer.jwks_hosts and not issuer.discovery:
+        yield f"{path}.jwks_hosts", "has no effect without discovery: true"
+    if not issuer.discovery and not issuer.jwks_url:
+        for key, used in (("ca_file", issuer.ca_file), ("token_file", issuer.token_file)):
+            if used:
+                yield f"{path}.{key}", f"has no effect with {given[0]}: nothing is fetched"
+
+
+def _binding(path: str, binding: StorageBinding, credentials: CredentialsSettings) -> Iterator[tuple[str, str]]:
+    named = {f"{path}.credentials": binding.credentials}
+    named |= {child(f"{path}.buckets", bucket): provider for bucket, provider in binding.buckets.items()}
+    for where, provider in named.items():
+        if provider not in credentials.providers:
+            known = nearest(provider, credentials.providers)
+            yield where, f"credentials.providers has no {provider!r}{known}"

@@ -1,0 +1,53 @@
+"""Find the file names among the values of a document, so that they are read relative to the right directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import inspect
+
+
+def anchor(kind: object, document: dict[str, object], directory: Path) -> None:
+    """Make each relative file name of the document relative to `directory`, in place; wrong types are left alone."""
+    _struct(inspect.type_info(kind), document, directory)
+
+
+def says(kind: inspect.Type, mark: str) -> bool:
+    """Whether a field is declared with a mark."""
+    return isinstance(kind, inspect.Metadata) and bool((kind.extra or {}).get(mark))
+
+
+def bare(kind: inspect.Type) -> inspect.Type:
+    """Return a type without what is said about it."""
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    return kind
+
+
+def _struct(kind: inspect.Type, document: object, directory: Path) -> None:
+    if not isinstance(document, dict):
+        return
+    match bare(kind):
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                value = document.get(field.encode_name)
+                if says(field.type, "file_properties"):
+                    _properties(value, directory)
+                elif says(field.type, "path"):
+                    if isinstance(value, str) and value:
+                        document[field.encode_name] = str(directory / value)
+                else:
+                    _struct(field.type, value, directory)
+        case inspect.DictType(value_type=value_type):
+            for value in document.values():
+                _struct(value_type, value, directory)
+        case _:
+            pass
+
+
+def _properties(document: object, directory: Path) -> None:
+    """Follow the convention of providers: `file` and `*_file` name files."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if (name == "file" or name.endswith("_file")) and isinstance(value, str) and value:
+                document[name] = str(directory / value)

@@ -1,0 +1,52 @@
+"""State what a source of credentials has to do; everything else about them is signproxy's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from signproxy.credentials.credentials import Credentials
+from signproxy.model import SessionScope
+from signproxy.s3.storage import Storage
+
+
+class CredentialProvider(Protocol):
+    """A source of credentials. It caches nothing: expiry, refresh and sharing are signproxy's business.
+
+    Its class is named in the settings and is made without arguments. Its `repr` shows no secret.
+    """
+
+    async def initialize(self, properties: Mapping[str, str]) -> None:
+        """Take the properties of the settings, or raise ProviderInvalid. Cheap, and without network."""
+
+    async def get(self, storage: Storage, scope: SessionScope) -> Credentials:
+        """Return credentials that are good for the scope, or raise. Called again for each refresh, concurrently too.
+
+        `scope.bucket` is empty where one session serves all buckets of the storage.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of everything. May be called twice."""
+
+
+class ProviderSpec(msgspec.Struct, frozen=True):
+    """Which provider the settings ask for."""
+
+    class_path: str
+    """`package.module:Class`."""
+    properties: dict[str, str] = {}
+    name: str = ""
+    """The provider's name in the settings, for messages."""
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """The operator's word on which credentials sign for a storage of the policy, and towards which hosts."""
+
+    storage: str
+    provider: ProviderSpec
+    hosts: tuple[str, ...]
+    """`host[:port]` exactly, or `.suffix[:port]` for any host below it. Without a port: HTTPS on its own."""
+    buckets: dict[str, ProviderSpec] = {}
+    """Buckets with a provider of their own."""

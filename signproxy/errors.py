@@ -1,0 +1,231 @@
+"""Own every way a request or an operator's file is refused.
+
+    SignproxyError
+    ├── Refused          a caller's request is answered with a refusal; its `Reason` owns status, type and code
+    └── Invalid          something an operator wrote is wrong; carries one `Finding` per fault
+        ├── DocumentInvalid
+        ├── SettingsInvalid
+        ├── PolicyInvalid
+        └── ProviderInvalid
+
+A `Reason` is what the audit trail, the metrics, the documentation and `explain` call a refusal. What the
+caller is told is its `message` alone: never another tenant's name, location or the rule behind it. What
+an operator may see besides is the `detail` of the `Refused`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+
+class Check(IntEnum):
+    """The checks of a request, in the order in which the server and `explain` run them."""
+
+    ROUTE = 1
+    LIMIT = 2
+    TOKEN = 3
+    MESSAGE = 4
+    CATALOG = 5
+    ENDPOINT = 6
+    URI = 7
+    OPERATION = 8
+    HEADERS = 9
+    BODY = 10
+    TABLE = 11
+    PRIVILEGE = 12
+    LOCATION = 13
+    METADATA = 14
+    STORAGE = 15
+    CREDENTIALS = 16
+    AUDIT = 17
+
+
+class ReasonSpec(NamedTuple):
+    """What a reason code means to the caller, to the operator and to the wire."""
+
+    code: str
+    check: Check
+    status: int
+    type: str
+    message: str
+    meaning: str
+    remedy: str
+
+
+# What a caller learns of a catalog, namespace or table that is missing, not his, or not signable.
+_FORBIDDEN = (403, "ForbiddenException", "Insufficient privileges")
+_BAD = "BadRequestException"
+_NOT_SIGNABLE = (403, "RequestNotSignable")
+_OUTSIDE = (403, "LocationNotAllowed", "The request leaves the locations of the table")
+
+
+class Reason(Enum):
+    """Every reason code; the value is its `ReasonSpec`."""
+
+    # fmt: off
+    ALLOWED = ReasonSpec("allowed", Check.AUDIT, 200, "", "", "Every check passed.", "")
+
+    # route and limits
+    ROUTE_UNKNOWN = ReasonSpec("route_unknown", Check.ROUTE, 404, "NotFoundException", "No such route", "The path is none of the routes of any mount.", "Compare the path with the route table; the usual fault is a doubled slash or a missing mount.")
+    ROUTE_MALFORMED = ReasonSpec("route_malformed", Check.ROUTE, 400, _BAD, "The path of the request is not well-formed", "A path segment is empty, not UTF-8 after decoding once, or holds a control character.", "Encode each path segment once; join namespace levels with %1F.")
+    METHOD_NOT_ALLOWED = ReasonSpec("method_not_allowed", Check.ROUTE, 405, _BAD, "This route does not know the HTTP method", "The route exists, the HTTP method on it does not.", "Sign routes take POST, the configuration route GET.")
+    BODY_TOO_LARGE = ReasonSpec("body_too_large", Check.LIMIT, 413, "PayloadTooLarge", "The sign request is larger than allowed", "More than 64 KiB, or 5 MiB where the signed request is a bulk delete.", "Split bulk deletes; a sign request never carries the object itself.")
+    BODY_TIMEOUT = ReasonSpec("body_timeout", Check.LIMIT, 400, _BAD, "The body of the request did not arrive in time", "The client sent its body more slowly than the limit allows.", "Look at the network between client and signproxy.")
+    RATE_LIMITED = ReasonSpec("rate_limited", Check.LIMIT, 429, "TooManyRequestsException", "Too many requests", "The caller exceeds its budget.", "Slow down, or raise the budget.")
+
+    # identity
+    TOKEN_MISSING = ReasonSpec("token_missing", Check.TOKEN, 401, "NotAuthorizedException", "Missing bearer token", "There is no Authorization header with a Bearer token.", "Configure the client's token; PyIceberg sends none if neither token nor auth is set.")
+    TOKEN_MALFORMED = ReasonSpec("token_malformed", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token is malformed", "Neither a signed JWT nor a known opaque token, or over 16 KiB.", "Send the token as issued; `signproxy token inspect` shows what it holds.")
+    TOKEN_ISSUER_UNKNOWN = ReasonSpec("token_issuer_unknown", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token is not accepted", "No configured issuer has exactly this `iss`.", "Compare `iss` byte by byte, trailing slash included, with the issuers of the settings.")
+    TOKEN_ALGORITHM = ReasonSpec("token_algorithm", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token is not accepted", "The algorithm is not on the issuer's allow-list, or is `none`.", "Let the issuer sign with a listed algorithm, or list it.")
+    TOKEN_KEY_UNKNOWN = ReasonSpec("token_key_unknown", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token is not accepted", "The issuer has no key for the token's `kid`; unknown ids are looked up at most once a minute.", "Check that the issuer publishes the key, then retry after a minute.")
+    TOKEN_SIGNATURE = ReasonSpec("token_signature", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token is not accepted", "The signature does not verify with the issuer's key.", "The token was altered, or comes from another installation of the issuer.")
+    TOKEN_EXPIRED = ReasonSpec("token_expired", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token has expired", "`exp` lies more than the leeway in the past.", "Let the client refresh its token; long jobs outlive short tokens.")
+    TOKEN_NOT_YET_VALID = ReasonSpec("token_not_yet_valid", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token is not valid yet", "`nbf` or `iat` lies in the future beyond the leeway.", "Compare the clocks of issuer and signproxy.")
+    TOKEN_AUDIENCE = ReasonSpec("token_audience", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token is meant for another audience", "None of the issuer's audiences is in `aud`.", "Ask the issuer for a token with signproxy's audience.")
+    TOKEN_CLAIM = ReasonSpec("token_claim", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token lacks a required claim", "`iss`, `aud`, `exp`, `sub` or the principal claim is missing or of the wrong type.", "`signproxy token inspect` lists the claims; the detail names the missing one.")
+    KEYS_UNAVAILABLE = ReasonSpec("keys_unavailable", Check.TOKEN, 503, "ServiceUnavailableException", "Token keys are not available, try again", "The issuer's keys were never fetched successfully.", "See the log for the fetch error; check the route to the issuer.")
+
+    # message
+    MESSAGE_MALFORMED = ReasonSpec("message_malformed", Check.MESSAGE, 400, _BAD, "The sign request is not the JSON object that was expected", "Not JSON, or a field has the wrong type.", "Send region, uri, method and headers as the Iceberg specification has them.")
+    PROVIDER_UNSUPPORTED = ReasonSpec("provider_unsupported", Check.MESSAGE, 400, _BAD, "Only the provider s3 is supported", "`provider` names another storage provider.", "Leave it out or send `s3`.")
+
+    # catalog
+    CATALOG_UNKNOWN = ReasonSpec("catalog_unknown", Check.CATALOG, *_FORBIDDEN, "No catalog answers to this name or prefix.", "Compare the client's prefix or warehouse with the catalogs of the policy.")
+    CATALOG_NOT_FOR_ISSUER = ReasonSpec("catalog_not_for_issuer", Check.CATALOG, *_FORBIDDEN, "The token's issuer may not speak for this catalog.", "List the catalog at the issuer in the settings.")
+    REMOTE_SIGNING_OFF = ReasonSpec("remote_signing_off", Check.CATALOG, 403, "RemoteSigningDisabled", "Remote signing is not enabled", "The switch is off, system-wide or for this catalog.", "Set `remote_signing: true` at the top of the policy and at the catalog.")
+    CATALOG_FEDERATED = ReasonSpec("catalog_federated", Check.CATALOG, 403, "FederatedCatalog", "Cannot use S3 remote signing with federated catalogs", "The catalog is external and not explicitly allowed.", "Set `allow_external: true` at the catalog if its locations can be trusted.")
+
+    # endpoint and uri
+    URI_MALFORMED = ReasonSpec("uri_malformed", Check.ENDPOINT, 400, "InvalidUri", "The uri is not a well-formed http(s) URI", "Characters outside RFC 3986, a bad escape, or a length over the limit.", "Percent-encode the uri as an AWS SDK does.")
+    URI_USERINFO = ReasonSpec("uri_userinfo", Check.ENDPOINT, 400, "InvalidUri", "The uri must not carry user information", "There is an @ in the authority.", "Remove it: it only ever serves to disguise the host.")
+    URI_FRAGMENT = ReasonSpec("uri_fragment", Check.ENDPOINT, 400, "InvalidUri", "The uri must not carry a fragment", "There is a # in the uri.", "Encode it as %23 if it belongs to the key.")
+    ENDPOINT_UNKNOWN = ReasonSpec("endpoint_unknown", Check.ENDPOINT, 403, "EndpointNotAllowed", "The uri does not address a storage of this catalog", "Scheme, host and port are no configured endpoint, or the bucket is not listed.", "Compare the uri's host with the storage's endpoints, styles and buckets in the policy.")
+    REGION_MISMATCH = ReasonSpec("region_mismatch", Check.ENDPOINT, 400, "RegionMismatch", "The region is not the region of the storage", "The client asks for a scope that the storage does not have.", "Set the client's region (`client.region`) to the storage's.")
+    KEY_DOT_SEGMENT = ReasonSpec("key_dot_segment", Check.URI, 400, "InvalidKey", "The key must not hold dot segments", "A segment is `.` or `..`, raw, encoded or padded; stores resolve it differently.", "Use the plain path.")
+    KEY_EMPTY_SEGMENT = ReasonSpec("key_empty_segment", Check.URI, 400, "InvalidKey", "The key must not hold empty segments", "Two slashes meet, or the key begins or ends with one; some stores fold them.", "Remove the doubled or trailing slash from the location.")
+    KEY_CHARACTER = ReasonSpec("key_character", Check.URI, 400, "InvalidKey", "The key holds a character that is not allowed", "A control character or a backslash.", "Rename the object.")
+    KEY_ENCODING = ReasonSpec("key_encoding", Check.URI, 400, "InvalidKey", "The key is not UTF-8", "The escapes do not decode to UTF-8.", "Encode keys as UTF-8, once.")
+    KEY_TOO_LONG = ReasonSpec("key_too_long", Check.URI, 400, "InvalidKey", "The key is longer than 1,024 bytes", "S3 has no longer keys.", "Shorten the path.")
+    QUERY_MALFORMED = ReasonSpec("query_malformed", Check.URI, 400, "InvalidQuery", "The query of the uri is not well-formed", "An empty part, a semicolon, a bad escape, or bytes that are not UTF-8.", "Send name=value pairs joined by &.")
+    QUERY_REPEATED = ReasonSpec("query_repeated", Check.URI, 400, "InvalidQuery", "A query parameter is repeated", "Which one counts differs between stores.", "Send each parameter once.")
+    QUERY_RESERVED = ReasonSpec("query_reserved", Check.URI, 400, "InvalidQuery", "A query parameter is reserved", "Presign parameters, `x-amz-*`, `x-minio-*` or signproxy's own stamp.", "Send the bare request: signproxy answers headers, not presigned URLs.")
+
+    # operation
+    METHOD_UNKNOWN = ReasonSpec("method_unknown", Check.OPERATION, 400, "MethodNotSignable", "The method is not one that S3 tables need", "Only GET, HEAD, PUT, POST and DELETE, in upper case.", "Correct the client.")
+    OPERATION_REFUSED = ReasonSpec("operation_refused", Check.OPERATION, *_NOT_SIGNABLE, "This S3 operation is not signed", "A known S3 operation outside the allow-list.", "If it is an opt-in (tagging, recover, multipart clean-up), switch it on at the storage.")
+    OPERATION_UNKNOWN = ReasonSpec("operation_unknown", Check.OPERATION, *_NOT_SIGNABLE, "This combination of method, path and query is no known S3 operation", "No operation has this method, level and set of query names.", "Remove unknown query parameters.")
+    LIST_PREFIX = ReasonSpec("list_prefix", Check.OPERATION, 400, "InvalidListPrefix", "A list needs exactly one well-formed prefix", "The prefix is missing, empty, or holds empty or dot segments.", "List below the table's location, slash included.")
+
+    # headers
+    HEADER_MALFORMED = ReasonSpec("header_malformed", Check.HEADERS, 400, "InvalidHeader", "A header is not well-formed", "Not an HTTP token, a value with CR, LF, NUL or outside printable text, or no value.", "Send plain header values.")
+    HEADER_REPEATED = ReasonSpec("header_repeated", Check.HEADERS, 400, "InvalidHeader", "A header is given more than once", "Two spellings of one name, or several values where one counts.", "Send each header once.")
+    HEADER_HOST = ReasonSpec("header_host", Check.HEADERS, 403, "HeaderNotAllowed", "The Host header differs from the uri", "A foreign Host would turn the signature into one for that host.", "Leave Host out.")
+    HEADER_CREDENTIALS = ReasonSpec("header_credentials", Check.HEADERS, 403, "HeaderNotAllowed", "The request already carries credentials or a date", "`Authorization`, `x-amz-date` or `x-amz-security-token` of the client would override the signer's.", "Let the client send the request unsigned (anonymous credentials).")
+    HEADER_REFUSED = ReasonSpec("header_refused", Check.HEADERS, 403, "HeaderNotAllowed", "A header of the request is not allowed", "The header changes what the store does beyond reading or writing the object.", "The detail names it; ACL, tagging, storage class and KMS are opt-ins of the storage.")
+    HEADER_VALUE = ReasonSpec("header_value", Check.HEADERS, 403, "HeaderNotAllowed", "A header has a value that is not allowed", "The header is known, its value is not on the list.", "The detail names header and value; compare with the storage's opt-ins.")
+    PAYLOAD_MODE = ReasonSpec("payload_mode", Check.HEADERS, 400, "PayloadModeNotAllowed", "The payload mode cannot be signed", "Signed chunks need the secret key; a mode that contradicts the other headers corrupts the object.", "Send UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER or a SHA-256.")
+    COPY_SOURCE = ReasonSpec("copy_source", Check.HEADERS, 400, "InvalidCopySource", "The copy source is not well-formed", "An ARN, a version, escapes that do not decode, or a key that is not allowed.", "Send /bucket/key, encoded once.")
+    WRITE_ONCE = ReasonSpec("write_once", Check.HEADERS, 403, "OverwriteForbidden", "This table forbids overwriting objects", "`overwrite: forbid`: copies cannot be guarded, and a foreign If-Match or If-None-Match contradicts the guard.", "Write to a new key without conditions.")
+
+    # body
+    DELETE_WITHOUT_BODY = ReasonSpec("delete_without_body", Check.BODY, 400, "InvalidDeleteBody", "A bulk delete is signed only with its body", "Without the body the keys cannot be checked. PyIceberg never sends it.", "Delete through a client that sends the body (Iceberg Java), or one object at a time.")
+    DELETE_BODY = ReasonSpec("delete_body", Check.BODY, 400, "InvalidDeleteBody", "The body of the bulk delete is not allowed", "Not the XML that S3 documents, over 1,000 keys or 2 MiB, a version, or a key that is not allowed.", "The detail names the fault.")
+    BODY_UNEXPECTED = ReasonSpec("body_unexpected", Check.BODY, 400, _BAD, "Only a bulk delete is signed with a body", "A body came with an operation whose payload signproxy does not bind.", "Leave `body` out.")
+
+    # table, privileges, location
+    TABLE_UNKNOWN = ReasonSpec("table_unknown", Check.TABLE, *_FORBIDDEN, "The catalog has no such namespace or table.", "Compare the names; nested namespaces are joined by %1F.")
+    LOCATION_UNOWNED = ReasonSpec("location_unowned", Check.TABLE, *_FORBIDDEN, "No table of the catalog owns this key, or the keys belong to several.", "Compare the key with the tables' locations; `explain` names the nearest one.")
+    PRINCIPAL_UNKNOWN = ReasonSpec("principal_unknown", Check.CATALOG, *_FORBIDDEN, "The principal has no role in the catalog: it is not in the policy, and its token brings none.", "Add the principal, or map a role at the issuer.")
+    NO_REMOTE_SIGN = ReasonSpec("no_remote_sign", Check.PRIVILEGE, *_FORBIDDEN, "TABLE_REMOTE_SIGN is not granted on the table or above.", "Grant TABLE_REMOTE_SIGN to one of the principal's roles.")
+    NO_READ_DATA = ReasonSpec("no_read_data", Check.PRIVILEGE, *_FORBIDDEN, "TABLE_READ_DATA is not granted on the table or above.", "Grant TABLE_READ_DATA to one of the principal's roles.")
+    NO_WRITE_DATA = ReasonSpec("no_write_data", Check.PRIVILEGE, *_FORBIDDEN, "TABLE_WRITE_DATA is not granted on the table or above.", "Grant TABLE_WRITE_DATA to one of the principal's roles.")
+    CEILING = ReasonSpec("ceiling", Check.PRIVILEGE, *_FORBIDDEN, "The subject's ceiling allows reads only.", "Use the caller's own identity for writes.")
+    OUTSIDE_TABLE = ReasonSpec("outside_table", Check.LOCATION, *_OUTSIDE, "A key lies outside the table's locations.", "`explain` marks the first differing character; sibling names that merely share a prefix are outside.")
+    COPY_SOURCE_OUTSIDE = ReasonSpec("copy_source_outside", Check.LOCATION, *_OUTSIDE, "The copy source lies outside what the caller may read.", "Copy inside the table, or set `binding: by-location` and grant read on the source.")
+    METADATA_PROTECTED = ReasonSpec("metadata_protected", Check.METADATA, 403, "MetadataProtected", "The metadata files of the table are protected", "`*.metadata.json` and `version-hint.text` need TABLE_FULL_METADATA; so does deleting an ancestor.", "Let the catalog write metadata; grant TABLE_FULL_METADATA to maintenance roles.")
+    METADATA_SEALED = ReasonSpec("metadata_sealed", Check.METADATA, 403, "MetadataProtected", "The metadata of the table is sealed", "`metadata: sealed` closes everything below the metadata path.", "Use `metadata: protected` where engines read and write manifests.")
+    UNSAFE_STORAGE = ReasonSpec("unsafe_storage", Check.STORAGE, 403, "StorageNotSafe", "Writes to this storage are not signed", "The store accepts unsigned x-amz-* headers: a signed PUT could become a copy of any object.", "Use a store that refuses them, or accept the risk by name in the settings (`accept_unchecked_headers`).")
+
+    # the way
+    CREDENTIALS_UNAVAILABLE = ReasonSpec("credentials_unavailable", Check.CREDENTIALS, 503, "ServiceUnavailableException", "Signing credentials are not available, try again", "The storage's provider has no valid credentials.", "See the log for the provider's error.")
+    AUDIT_UNAVAILABLE = ReasonSpec("audit_unavailable", Check.AUDIT, 503, "ServiceUnavailableException", "The audit trail is not available, try again", "`audit.on_error: deny` and the writer is unhealthy or its queue is full.", "See the log: disk full, volume read-only, or a blocked pipe.")
+    CLIENT_GONE = ReasonSpec("client_gone", Check.AUDIT, 499, "", "The caller closed the connection", "The caller went away before the request was complete.", "Look at the caller's time limits.")
+    INTERNAL = ReasonSpec("internal", Check.AUDIT, 503, "ServiceUnavailableException", "The request could not be served, try again", "A fault in signproxy; the log holds the trace.", "Report it with the request id.")
+    # fmt: on
+
+    @property
+    def code(self) -> str:
+        return self.value.code
+
+    @property
+    def check(self) -> Check:
+        return self.value.check
+
+    @property
+    def status(self) -> int:
+        return self.value.status
+
+
+class SignproxyError(Exception):
+    """Root of everything that signproxy raises on purpose."""
+
+
+class Refused(SignproxyError):
+    """Raise to refuse a caller's request; `detail` is for the operator and never leaves the audit trail."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason.code}: {self.detail or self.reason.value.message}"
+
+
+class Finding(NamedTuple):
+    """One fault in an operator's file: where it is and what to do about it."""
+
+    file: str
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.file, self.path) if part)
+        return f"{where}: {self.problem}" if where else self.problem
+
+
+class Invalid(SignproxyError):
+    """Raise when something an operator wrote cannot be used; nothing of it takes effect."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(*self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(str(finding) for finding in self.findings)
+
+
+class DocumentInvalid(Invalid):
+    """A file is not the document that its reader expects; the reader raises it on as its own kind."""
+
+
+class SettingsInvalid(Invalid):
+    """The settings cannot be used."""
+
+
+class PolicyInvalid(Invalid):
+    """The policy cannot be used; the one in force stays."""
+
+
+class ProviderInvalid(Invalid):
+    """A credential provider cannot be made from its settings, or broke its contract."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean 'x'?)` for the nearest known name, or nothing if none is near."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {match[0]!r}?)" if match else ""

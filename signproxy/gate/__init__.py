@@ -1,0 +1,1 @@
+"""Own the one order in which a request is classified, resolved, judged and recorded."""

@@ -1,0 +1,56 @@
+"""Follow one request through the gate: what is known of it so far, for the one event that closes it."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns, time
+
+from signproxy.audit.event import Kind
+from signproxy.model import Allow, Deny, Subject, Target
+from signproxy.s3.request import S3Request, WireRequest
+
+
+class Passage:
+    """One request's way. Filled from the front; `closed` guards that it ends in exactly one event."""
+
+    __slots__ = (
+        "access_key_id",
+        "allow",
+        "cacheable",
+        "catalog",
+        "closed",
+        "deny",
+        "event_id",
+        "judged_ns",
+        "kind",
+        "remote_ip",
+        "request",
+        "request_id",
+        "started_ns",
+        "stamped",
+        "subject",
+        "target",
+        "user_agent",
+        "wall",
+        "wire",
+    )
+
+    def __init__(self, kind: Kind, event_id: str, request_id: str, remote_ip: str, user_agent: str) -> None:
+        self.kind = kind
+        self.event_id = event_id
+        self.request_id = request_id
+        self.remote_ip = remote_ip
+        self.user_agent = user_agent
+        self.wall = time()
+        self.started_ns = perf_counter_ns()
+        self.judged_ns = 0
+        self.closed = False
+        self.stamped = False
+        self.cacheable = False
+        self.access_key_id = ""
+        self.catalog = ""
+        self.subject: Subject | None = None
+        self.target: Target | None = None
+        self.wire: WireRequest | None = None
+        self.request: S3Request | None = None
+        self.allow: Allow | None = None
+        self.deny: Deny | None = None

@@ -1,0 +1,121 @@
+"""Name what a policy file and an inventory line may hold; unknown keys are faults."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.policy.catalog import Binding, CatalogKind, MetadataLevel, Overlap, Overwrite
+from signproxy.s3.storage import OptIns, Stamp, StorageKind, Style
+
+CATALOG_SWITCH = "polaris.config.remote-signing.enabled"
+"""Polaris' name of a catalog's `remote_signing`."""
+
+NamespaceName = str | tuple[str, ...]
+"""Levels joined by dots, or as a list where a level holds a dot itself."""
+
+
+class EndpointEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An address of a storage."""
+
+    url: str
+    styles: tuple[Style, ...] = (Style.PATH,)
+
+
+class StorageEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A store, its buckets, and where it answers."""
+
+    kind: StorageKind
+    region: str
+    buckets: tuple[str, ...]
+    endpoints: tuple[EndpointEntry, ...] = ()
+    stamp: Stamp = Stamp.QUERY
+    checks_unsigned_headers: bool | None = None
+    """Left out: true for `aws`, which refuses them, and false for every other store."""
+    bucket_owner: str = ""
+    opt_ins: OptIns = OptIns()
+
+
+class CatalogEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A catalog: its storages, its switches and the defaults of its tables."""
+
+    storages: tuple[str, ...]
+    roots: tuple[str, ...] = ()
+    """Left out: the buckets of its storages."""
+    remote_signing: bool | None = None
+    remote_signing_alias: bool | None = msgspec.field(default=None, name=CATALOG_SWITCH)
+    properties: dict[str, bool | str] = {}
+    """As Polaris has them; only the switch is read."""
+    kind: CatalogKind = CatalogKind.INTERNAL
+    allow_external: bool = False
+    metadata: MetadataLevel = MetadataLevel.PROTECTED
+    binding: Binding = Binding.STRICT
+    overlap: Overlap = Overlap.FORBIDDEN
+    overwrite: Overwrite = Overwrite.ALLOWED
+    prefixes: tuple[str, ...] = ()
+
+
+class TableEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A table and where its objects lie."""
+
+    name: str
+    namespace: NamespaceName
+    location: str
+    catalog: str = ""
+    """Left out: the default catalog."""
+    uuid: str = ""
+    properties: dict[str, str | bool | int | float | None] = {}
+    """The table's Iceberg properties; only those that name a location are read."""
+    locations: tuple[str, ...] = ()
+    """Further locations, for example former ones."""
+    metadata: MetadataLevel | None = None
+    overwrite: Overwrite | None = None
+
+
+class GrantEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What a catalog role may do on a catalog, a namespace or a table, and below it."""
+
+    role: str
+    privileges: tuple[str, ...]
+    catalog: str = ""
+    """Left out: the default catalog."""
+    namespace: NamespaceName | None = None
+    table: str | None = None
+
+
+class PrincipalEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A principal, by `issuer/claim`, or by the claim alone where there is one issuer."""
+
+    roles: tuple[str, ...] = ()
+    """Its principal roles, besides those that its token brings."""
+
+
+class PolicyDocument(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One policy file; several in a directory are merged."""
+
+    remote_signing: bool | None = None
+    remote_signing_alias: bool | None = msgspec.field(default=None, name="REMOTE_SIGNING_ENABLED")
+    default_catalog: str | None = None
+    storages: dict[str, StorageEntry] = {}
+    catalogs: dict[str, CatalogEntry] = {}
+    catalog_roles: dict[str, tuple[str, ...]] = {}
+    """Catalog -> the roles that can be granted something there."""
+    principal_roles: dict[str, dict[str, tuple[str, ...]]] = {}
+    """Principal role -> catalog -> the catalog roles that it stands for."""
+    principals: dict[str, PrincipalEntry] = {}
+    namespaces: dict[str, tuple[NamespaceName, ...]] = {}
+    """Catalog -> namespaces, where they are not known by their tables."""
+    tables: tuple[TableEntry, ...] = ()
+    grants: tuple[GrantEntry, ...] = ()
+    inventories: tuple[str, ...] = ()
+    """NDJSON files in the same directory."""
+
+
+class TableLine(TableEntry, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="kind", tag="table"):
+    """A table, as a line of an inventory."""
+
+
+class GrantLine(GrantEntry, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="kind", tag="grant"):
+    """A grant, as a line of an inventory."""
+
+
+InventoryLine = TableLine | GrantLine

@@ -1,0 +1,330 @@
+"""Put together what the files of a policy declare, and gather what contradicts itself."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+from signproxy.inventory.catalog_draft import CatalogDraft, EntryInvalid, roots_of
+from signproxy.inventory.document import (
+    CATALOG_SWITCH,
+    CatalogEntry,
+    GrantEntry,
+    InventoryLine,
+    PolicyDocument,
+    TableEntry,
+    TableLine,
+)
+from signproxy.inventory.findings import Findings, near
+from signproxy.inventory.storages import storage_of, storage_problems
+from signproxy.policy.catalog import Catalog, Overlap
+from signproxy.policy.privileges import PrivilegeUnknown, mask_of
+from signproxy.s3.storage import EndpointClash, Storage
+
+RESERVED = frozenset({"api", "catalogs"})
+"""Names that begin other routes."""
+
+_BARE = re.compile(r"[A-Za-z0-9_\-]+")
+
+_Documents = list[tuple[str, PolicyDocument]]
+
+
+class PolicyDraft:
+    """A policy under construction. Everything that is wrong goes to `findings`; what is sound is built on."""
+
+    def __init__(self, documents: _Documents, findings: Findings, *, single_issuer: bool) -> None:
+        self._documents = documents
+        self._findings = findings
+        self._single_issuer = single_issuer
+        self._masks: dict[tuple[str, ...], int] = {}
+        self._roles: dict[str, dict[str, int]] = {}
+        self.remote_signing = self._switch()
+        self.storages = self._storages()
+        self._drafts = self._catalogs()
+        self.default_catalog = self._default_catalog()
+        self._catalog_roles()
+        self.principal_roles = self._principal_roles()
+        self.principals = self._principals()
+
+    def add_entries(self, file: str, document: PolicyDocument) -> None:
+        """Add the namespaces, tables and grants of a policy file."""
+        for catalog, names in document.namespaces.items():
+            where = _at("namespaces", catalog)
+            draft = self._draft(catalog, file, where)
+            if draft is None:
+                continue
+            for index, name in enumerate(names):
+                try:
+                    draft.namespace(name)
+                except EntryInvalid as invalid:
+                    self._findings.add(file, f"{where}[{index}]", invalid.problem)
+        for index, table in enumerate(document.tables):
+            self._add_table(table, file, f"tables[{index}]")
+        for index, grant in enumerate(document.grants):
+            self._add_grant(grant, file, f"grants[{index}]")
+
+    def add_line(self, file: str, number: int, line: InventoryLine) -> None:
+        """Add a line of an inventory."""
+        if isinstance(line, TableLine):
+            self._add_table(line, file, f"line {number}")
+        else:
+            self._add_grant(line, file, f"line {number}")
+
+    def finish(self) -> list[Catalog]:
+        """Return the catalogs, once all tables and grants are in."""
+        catalogs = []
+        for draft in self._drafts.values():
+            for file, path, problem in draft.unresolved():
+                self._findings.add(file, path, problem)
+            catalogs.append(draft.finish())
+        for catalog in catalogs:
+            if catalog.overlap is Overlap.ALLOWED:
+                catalog.locations.sort()
+                continue
+            for place, table, other in catalog.locations.clashes():
+                problem = f"{place!r} nests in, or equals, a location of table {other.id}"
+                self._findings.add("", f"table {table.id}", problem)
+        for first, second in combinations(catalogs, 2):
+            self._check_apart(first, second)
+            self._check_apart(second, first)
+        return catalogs
+
+    def _switch(self) -> bool:
+        given: dict[bool, str] = {}
+        for file, document in self._documents:
+            for path, value in (
+                ("remote_signing", document.remote_signing),
+                ("REMOTE_SIGNING_ENABLED", document.remote_signing_alias),
+            ):
+                if value is not None:
+                    if given.get(not value) is not None:
+                        self._findings.add(file, path, f"contradicts {given[not value]}")
+                    given[value] = f"{path} in {file}"
+        return True in given and False not in given
+
+    def _storages(self) -> dict[str, Storage]:
+        storages: dict[str, Storage] = {}
+        for file, document in self._documents:
+            for name, entry in document.storages.items():
+                where = _at("storages", name)
+                if name in storages:
+                    self._findings.add(file, where, f"storage {name!r} is declared twice")
+                    continue
+                if not _is_name(name):
+                    self._findings.add(file, where, f"{name!r} is no name of a storage")
+                problems = list(storage_problems(entry))
+                for key, problem in problems:
+                    self._findings.add(file, f"{where}.{key}", problem)
+                storages[name] = storage_of(name, entry)
+        return storages
+
+    def _catalogs(self) -> dict[str, CatalogDraft]:
+        drafts: dict[str, CatalogDraft] = {}
+        prefixes: dict[str, str] = {}
+        for file, document in self._documents:
+            for name, entry in document.catalogs.items():
+                where = _at("catalogs", name)
+                if name in drafts:
+                    self._findings.add(file, where, f"catalog {name!r} is declared twice")
+                    continue
+                for prefix in dict.fromkeys((name, *entry.prefixes)):
+                    if not _is_name(prefix) or "/" in prefix or prefix in RESERVED:
+                        self._findings.add(file, where, f"{prefix!r} cannot be the name or a prefix of a catalog")
+                    elif prefixes.setdefault(prefix, name) != name:
+                        problem = f"prefix {prefix!r} already means catalog {prefixes[prefix]!r}"
+                        self._findings.add(file, where, problem)
+                try:
+                    drafts[name] = self._catalog(name, entry, file, where)
+                except EntryInvalid as invalid:
+                    self._findings.add(file, f"{where}.{invalid.key}", invalid.problem)
+        return drafts
+
+    def _catalog(self, name: str, entry: CatalogEntry, file: str, where: str) -> CatalogDraft:
+        storages: dict[str, Storage] = {}
+        buckets: dict[str, str] = {}
+        for index, storage_name in enumerate(entry.storages):
+            storage = self.storages.get(storage_name)
+            if storage is None:
+                hint = near(storage_name, self.storages)
+                raise EntryInvalid(f"storages[{index}]", f"unknown storage {storage_name!r}{hint}")
+            storages[storage_name] = storage
+            for bucket in storage.buckets:
+                # A location names its bucket alone, so the bucket must say which storage is meant.
+                if buckets.setdefault(bucket, storage_name) != storage_name:
+                    problem = f"bucket {bucket!r} is claimed by storages {buckets[bucket]!r} and {storage_name!r}"
+                    raise EntryInvalid(f"storages[{index}]", problem)
+        if not storages:
+            raise EntryInvalid("storages", "a catalog needs a storage")
+        try:
+            catalog = Catalog(
+                name,
+                storages=storages,
+                remote_signing=self._catalog_switch(entry, file, where),
+                kind=entry.kind,
+                allow_external=entry.allow_external,
+                binding=entry.binding,
+                overlap=entry.overlap,
+                prefixes=tuple(dict.fromkeys((name, *entry.prefixes))),
+            )
+        except EndpointClash as clash:
+            raise EntryInvalid("storages", str(clash)) from None
+        return CatalogDraft(catalog, entry, roots_of(entry, storages))
+
+    def _catalog_switch(self, entry: CatalogEntry, file: str, where: str) -> bool:
+        given = [value for value in (entry.remote_signing, entry.remote_signing_alias) if value is not None]
+        for key, text in entry.properties.items():
+            path = f"{where}.properties[{key!r}]"
+            if key != CATALOG_SWITCH:
+                self._findings.add(file, path, f"unknown property {key!r}{near(key, (CATALOG_SWITCH,))}")
+            elif text in (True, False, "true", "false"):
+                given.append(text in (True, "true"))
+            else:
+                self._findings.add(file, path, f"true or false expected, got {text!r}")
+        if len(set(given)) > 1:
+            self._findings.add(file, where, f"remote_signing and {CATALOG_SWITCH} contradict each other")
+        return bool(given) and all(given)
+
+    def _default_catalog(self) -> str:
+        given = ""
+        for file, document in self._documents:
+            name = document.default_catalog
+            if name is None:
+                continue
+            if given and name != given:
+                self._findings.add(file, "default_catalog", f"contradicts another file, which says {given!r}")
+            if self._draft(name, file, "default_catalog") is not None:
+                given = name
+        return given or (next(iter(self._drafts)) if len(self._drafts) == 1 else "")
+
+    def _catalog_roles(self) -> None:
+        self._roles = {name: {} for name in self._drafts}
+        count = 0
+        for file, document in self._documents:
+            for catalog, names in document.catalog_roles.items():
+                where = _at("catalog_roles", catalog)
+                draft = self._draft(catalog, file, where)
+                if draft is None:
+                    continue
+                for name in names:
+                    if not _is_name(name):
+                        self._findings.add(file, where, f"{name!r} is no name of a role")
+                    elif name not in self._roles[catalog]:
+                        self._roles[catalog][name] = count
+                        draft.catalog.roles[count] = name
+                        count += 1
+
+    def _principal_roles(self) -> dict[str, dict[str, frozenset[int]]]:
+        stands_for: dict[str, dict[str, frozenset[int]]] = {}
+        for file, document in self._documents:
+            for principal_role, catalogs in document.principal_roles.items():
+                where = _at("principal_roles", principal_role)
+                if not _is_name(principal_role):
+                    self._findings.add(file, where, f"{principal_role!r} is no name of a role")
+                reached = stands_for.setdefault(principal_role, {})
+                for catalog, names in catalogs.items():
+                    if self._draft(catalog, file, f"{where}.{catalog}") is None:
+                        continue
+                    ids = {self._role(catalog, name, file, f"{where}.{catalog}") for name in names}
+                    reached[catalog] = reached.get(catalog, frozenset()) | {role for role in ids if role is not None}
+        return stands_for
+
+    def _principals(self) -> dict[str, tuple[str, ...]]:
+        principals: dict[str, tuple[str, ...]] = {}
+        for file, document in self._documents:
+            for name, entry in document.principals.items():
+                where = _at("principals", name)
+                if not _is_name(name):
+                    self._findings.add(file, where, f"{name!r} is no name of a principal")
+                elif "/" not in name and not self._single_issuer:
+                    self._findings.add(file, where, f"there is not exactly one issuer; write <issuer>/{name}")
+                for role in entry.roles:
+                    if role not in self.principal_roles:
+                        hint = near(role, self.principal_roles)
+                        self._findings.add(file, f"{where}.roles", f"unknown principal role {role!r}{hint}")
+                principals[name] = tuple(dict.fromkeys(principals.get(name, ()) + entry.roles))
+        return principals
+
+    def _add_table(self, entry: TableEntry, file: str, path: str) -> None:
+        draft = self._draft(entry.catalog or self.default_catalog, file, path)
+        if draft is not None:
+            try:
+                draft.add_table(entry)
+            except EntryInvalid as invalid:
+                self._findings.add(file, ".".join(filter(None, (path, invalid.key))), invalid.problem)
+
+    def _add_grant(self, grant: GrantEntry, file: str, path: str) -> None:
+        catalog = grant.catalog or self.default_catalog
+        draft = self._draft(catalog, file, path)
+        if draft is None:
+            return
+        role = self._role(catalog, grant.role, file, f"{path}.role")
+        mask = self._mask(grant.privileges, file, f"{path}.privileges")
+        if role is None or not mask:
+            return
+        try:
+            if grant.namespace is None and grant.table is None:
+                draft.grant_on_catalog(role, mask)
+            elif grant.namespace is None:
+                self._findings.add(file, f"{path}.namespace", "this key is missing; a table lies in a namespace")
+            elif grant.table is None:
+                draft.grant_on_namespace(grant.namespace, role, mask)
+            else:
+                draft.grant_on_table((grant.namespace, grant.table), role, mask, file, path)
+        except EntryInvalid as invalid:
+            self._findings.add(file, f"{path}.{invalid.key}", invalid.problem)
+
+    def _mask(self, privileges: tuple[str, ...], file: str, path: str) -> int:
+        mask = self._masks.get(privileges)
+        if mask is None:
+            try:
+                mask = mask_of(privileges)
+            except PrivilegeUnknown as unknown:
+                self._findings.add(file, path, str(unknown))
+                return 0
+            if not mask:
+                self._findings.add(file, path, "a grant needs a privilege")
+            self._masks[privileges] = mask
+        return mask
+
+    def _role(self, catalog: str, name: str, file: str, path: str) -> int | None:
+        roles = self._roles[catalog]
+        role = roles.get(name)
+        if role is None:
+            self._findings.add(file, path, f"catalog {catalog!r} has no role {name!r}{near(name, roles)}")
+        return role
+
+    def _draft(self, catalog: str, file: str, path: str) -> CatalogDraft | None:
+        draft = self._drafts.get(catalog)
+        if draft is None:
+            problem = f"unknown catalog {catalog!r}{near(catalog, self._drafts)}"
+            self._findings.add(
+                file, path, problem if catalog else "this key is missing, and there is no default catalog"
+            )
+        return draft
+
+    def _check_apart(self, catalog: Catalog, other: Catalog) -> None:
+        """Refuse tables of one catalog in a table of another: the grants of one would reach the other's data."""
+        for bucket in catalog.locations.buckets():
+            if not _is_shared(bucket, catalog, other):
+                continue
+            for prefix, table in catalog.locations.locations(bucket):
+                for owner in other.locations.owners(bucket, prefix):
+                    problem = f"'s3://{bucket}/{prefix[:-1]}' nests in, or equals, a location of table {owner.id}"
+                    self._findings.add("", f"table {table.id}", problem)
+
+
+def _is_shared(bucket: str, catalog: Catalog, other: Catalog) -> bool:
+    """Whether a bucket's name means the same bucket in both catalogs: one storage, or one address."""
+    first, second = catalog.storage_of(bucket), other.storage_of(bucket)
+    if first is None or second is None:
+        return False
+    addresses = {endpoint.authority for endpoint in first.endpoints}
+    return first is second or any(endpoint.authority in addresses for endpoint in second.endpoints)
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name.isprintable() and name == name.strip()
+
+
+def _at(section: str, name: str) -> str:
+    return f"{section}.{name}" if _BARE.fullmatch(name) else f"{section}[{name!r}]"

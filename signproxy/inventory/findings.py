@@ -1,0 +1,41 @@
+"""Gather what is wrong with a policy, so that an operator sees more than the first fault."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from signproxy.documents import MAX_FINDINGS
+from signproxy.errors import Finding, PolicyInvalid, nearest
+
+MAX_COMPARED = 2_000
+"""Names that a misspelt one is compared with: some 10 ms; a namespace may hold a million."""
+
+
+class Findings:
+    """The faults so far; the last one that is taken ends the work."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    def add(self, file: str, path: str, problem: str) -> None:
+        """Take a fault. Raise PolicyInvalid once there are MAX_FINDINGS."""
+        self.extend([Finding(file, path, problem)])
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Take several faults. Raise PolicyInvalid once there are MAX_FINDINGS."""
+        for finding in findings:
+            self._found.append(finding)
+            if len(self._found) >= MAX_FINDINGS:
+                self.check()
+
+    def check(self) -> None:
+        """Raise PolicyInvalid if there is any fault: nothing of a policy with a fault takes effect."""
+        if self._found:
+            raise PolicyInvalid(self._found)
+
+
+def near(name: str, known: Collection[str]) -> str:
+    """Return ` (did you mean 'x'?)`, or nothing where no name is near or there are too many to compare."""
+    return nearest(name, known) if len(known) <= MAX_COMPARED else ""

@@ -1,0 +1,128 @@
+"""Read the files of a policy as they stood at one moment, however they are replaced meanwhile."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO, Protocol, TypeVar
+
+from signproxy.errors import Finding, PolicyInvalid
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+"""Readings before a directory that keeps changing is given up; the policy in force stays meanwhile."""
+
+MAX_DOCUMENT_BYTES = 16 << 20
+"""Larger than a policy that people write; a million tables belong in an inventory, which is read in pieces."""
+
+_ENDINGS = (".yaml", ".yml")
+
+
+class Snapshot(Protocol):
+    """The files of a policy."""
+
+    def documents(self) -> list[tuple[str, bytes]]:
+        """Return name and content of each policy file, in the order of their names."""
+        ...
+
+    def inventory(self, name: str) -> BinaryIO:
+        """Open an inventory that lies beside the policy files. Raise OSError."""
+        ...
+
+
+class MemorySnapshot:
+    """Files that only exist in memory."""
+
+    __slots__ = ("_files",)
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = dict(files)
+
+    def documents(self) -> list[tuple[str, bytes]]:
+        """Return name and content of each policy file, in the order of their names."""
+        return [(name, content) for name, content in sorted(self._files.items()) if name.endswith(_ENDINGS)]
+
+    def inventory(self, name: str) -> BinaryIO:
+        """Open an inventory. Raise FileNotFoundError."""
+        content = self._files.get(name)
+        if content is None:
+            raise FileNotFoundError(name)
+        return io.BytesIO(content)
+
+
+class FileSnapshot:
+    """One policy file, or all of a directory, and the inventories beside them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._base, self._names = _listed(path)
+        self._seen: dict[str, tuple[int, ...]] = {}
+
+    def documents(self) -> list[tuple[str, bytes]]:
+        """Return name and content of each policy file, in the order of their names. Raise OSError, PolicyInvalid."""
+        contents = []
+        for name in self._names:
+            with self._open(name) as file:
+                content = file.read(MAX_DOCUMENT_BYTES + 1)
+            if len(content) > MAX_DOCUMENT_BYTES:
+                problem = f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB; move tables and grants to an inventory"
+                raise PolicyInvalid([Finding(name, "", problem)])
+            contents.append((name, content))
+        return contents
+
+    def inventory(self, name: str) -> BinaryIO:
+        """Open an inventory. Raise OSError."""
+        return self._open(name)
+
+    def is_current(self) -> bool:
+        """Whether everything that was read is still what a reader would find now."""
+        if _listed(self._path) != (self._base, self._names):
+            return False
+        return all(_state_of((self._base / name).stat()) == state for name, state in self._seen.items())
+
+    def _open(self, name: str) -> BinaryIO:
+        file = (self._base / name).open("rb")
+        self._seen[name] = _state_of(os.fstat(file.fileno()))
+        return file
+
+
+def read_consistently(path: Path, read: Callable[[Snapshot], T]) -> T:
+    """Return what `read` makes of the files, reading again where they changed meanwhile.
+
+    Raise PolicyInvalid: what `read` found, or that the files cannot be read or do not come to rest.
+    """
+    last = Finding(str(path), "", f"changed during each of {ATTEMPTS} readings")
+    for _ in range(ATTEMPTS):
+        try:
+            snapshot = FileSnapshot(path)
+            try:
+                result = read(snapshot)
+            except PolicyInvalid:
+                # Half of an old and half of a new policy may contradict each other.
+                if snapshot.is_current():
+                    raise
+                continue
+            if snapshot.is_current():
+                return result
+        except OSError as error:
+            # A file may vanish while a directory is replaced; one that is not there will not appear either.
+            last = Finding(str(path), "", f"cannot be read: {error.strerror or error}: {error.filename or path}")
+    raise PolicyInvalid([last])
+
+
+def _listed(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the directory that holds the files, and the names of the policy files in it."""
+    if not path.is_dir():
+        return path.parent, (path.name,)
+    # Kubernetes swaps the whole volume by this link: what it points at now is complete and stays as it is.
+    link = path / "..data"
+    base = link.resolve() if link.is_symlink() else path
+    names = (entry.name for entry in base.iterdir() if entry.name.endswith(_ENDINGS) and not entry.name.startswith("."))
+    return base, tuple(sorted(names))
+
+
+def _state_of(stat: os.stat_result) -> tuple[int, ...]:
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

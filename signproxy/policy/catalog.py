@@ -1,0 +1,135 @@
+"""Hold a catalog: its switches, its storages, and its tables by name and by location."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from signproxy.policy.location_index import LocationIndex
+from signproxy.policy.table import (
+    NO_GRANTS,
+    Grants,
+    MetadataLevel,
+    Namespace,
+    Overwrite,
+    Place,
+    Table,
+    TableSettings,
+)
+from signproxy.s3.storage import EndpointIndex, Storage
+
+__all__ = [
+    "NO_GRANTS",
+    "Binding",
+    "Catalog",
+    "CatalogKind",
+    "Grants",
+    "MetadataLevel",
+    "Namespace",
+    "Overlap",
+    "Overwrite",
+    "Place",
+    "Table",
+    "TableSettings",
+]
+
+
+class Binding(Enum):
+    """Whether a table-scoped route is bound to the table that its path names."""
+
+    STRICT = "strict"
+    BY_LOCATION = "by-location"
+
+
+class Overlap(Enum):
+    """Whether locations of two tables may nest or be shared; all owners must allow then."""
+
+    FORBIDDEN = "forbidden"
+    ALLOWED = "allowed"
+
+
+class CatalogKind(Enum):
+    """Who keeps the catalog's metadata."""
+
+    INTERNAL = "internal"
+    EXTERNAL = "external"
+
+
+class Catalog:
+    """A catalog of the policy. Built whole, then only read."""
+
+    __slots__ = (
+        "_tables",
+        "allow_external",
+        "binding",
+        "endpoints",
+        "grants",
+        "kind",
+        "locations",
+        "name",
+        "namespaces",
+        "overlap",
+        "prefixes",
+        "remote_signing",
+        "roles",
+        "storages",
+    )
+
+    def __init__(  # noqa: PLR0913  (a value; its parts are given by name)
+        self,
+        name: str,
+        *,
+        storages: dict[str, Storage],
+        remote_signing: bool = False,
+        kind: CatalogKind = CatalogKind.INTERNAL,
+        allow_external: bool = False,
+        binding: Binding = Binding.STRICT,
+        overlap: Overlap = Overlap.FORBIDDEN,
+        prefixes: tuple[str, ...] = (),
+        roles: dict[int, str] | None = None,
+        grants: Grants = NO_GRANTS,
+    ) -> None:
+        self.name = name
+        self.storages = storages
+        self.endpoints = EndpointIndex(storages.values())
+        self.remote_signing = remote_signing
+        self.kind = kind
+        self.allow_external = allow_external
+        self.binding = binding
+        self.overlap = overlap
+        self.prefixes = prefixes
+        """Every prefix that means this catalog, its name first."""
+        self.roles: dict[int, str] = {} if roles is None else roles
+        """The names of its catalog roles; ids are unique in the whole state."""
+        self.grants = grants
+        """What is granted on the catalog itself."""
+        self.namespaces: dict[str, Namespace] = {}
+        self.locations = LocationIndex()
+        self._tables: dict[str, dict[str, Table]] = {}
+
+    def table(self, namespace: str, name: str) -> Table | None:
+        """Return the table of this name; `namespace` holds its levels joined by U+001F."""
+        tables = self._tables.get(namespace)
+        return None if tables is None else tables.get(name)
+
+    def tables(self, namespace: str) -> dict[str, Table]:
+        """Return the tables of a namespace by name; an empty dict that is no part of the catalog if it has none."""
+        return self._tables.get(namespace, {})
+
+    def storage_of(self, bucket: str) -> Storage | None:
+        """Return the storage that holds a bucket; no two storages of a catalog hold the same."""
+        for storage in self.storages.values():
+            if bucket in storage.buckets:
+                return storage
+        return None
+
+    def add_namespace(self, namespace: Namespace) -> None:
+        """Enter a namespace, while the catalog is built."""
+        self.namespaces[namespace.name] = namespace
+
+    def add_table(self, table: Table) -> None:
+        """Enter a table under its name and its locations, while the catalog is built."""
+        self._tables.setdefault(table.namespace.name, {})[table.name] = table
+        settings = table.settings
+        self.locations.add(settings.bucket, table.location, table)
+        for place in settings.extra:
+            self.locations.add(place.bucket, place.prefix, table)

@@ -1,0 +1,58 @@
+"""Say whether a decoded key or list prefix lies in a table."""
+
+from __future__ import annotations
+
+from signproxy.policy.table import Table
+from signproxy.s3.operation import Access, Operation
+from signproxy.s3.request import S3Request
+
+# Members of an enum are slow to look up by name, and these are looked up for every request.
+_LIST = Access.LIST
+_LIST_PARTS = Operation.LIST_PARTS
+_DELETE_OBJECTS = Operation.DELETE_OBJECTS
+
+
+def contains_key(table: Table, storage: str, bucket: str, key: str) -> bool:
+    """Whether the key lies strictly below a location of the table: whole segments, case-sensitive."""
+    settings = table.settings
+    location = table.location
+    # A location ends with a slash, so that a sibling which merely shares its beginning stays outside.
+    if (
+        key.startswith(location)
+        and len(key) > len(location)
+        and bucket == settings.bucket
+        and storage == settings.storage
+    ):
+        return True
+    for place in settings.extra:
+        if (
+            key.startswith(place.prefix)
+            and len(key) > len(place.prefix)
+            and bucket == place.bucket
+            and storage == place.storage
+        ):
+            return True
+    return False
+
+
+def contains_prefix(table: Table, storage: str, bucket: str, prefix: str) -> bool:
+    """Whether every key that begins with the prefix lies in the table: it must reach past a location's slash."""
+    return any(
+        prefix.startswith(place.prefix) and bucket == place.bucket and storage == place.storage
+        for place in table.places
+    )
+
+
+def is_prefix_list(operation: Operation) -> bool:
+    """Whether the operation addresses a prefix of the bucket; ListParts is a list, but of one key."""
+    return operation.access is _LIST and operation is not _LIST_PARTS
+
+
+def addressed(request: S3Request) -> tuple[str, ...]:
+    """Return the keys that a request addresses, or the prefix of a list. The copy source is not among them."""
+    operation = request.operation
+    if operation is _DELETE_OBJECTS:
+        return request.delete_keys
+    if is_prefix_list(operation):
+        return (request.prefix,)
+    return (request.key,)

@@ -1,0 +1,137 @@
+"""Decide whether a subject may do an S3 operation on the objects of a table. Everything that serves asks here."""
+
+from __future__ import annotations
+
+from signproxy.errors import Reason
+from signproxy.model import Allow, Ceiling, Deny, Subject
+from signproxy.policy.catalog import Catalog, Overwrite, Table
+from signproxy.policy.containment import addressed, contains_key, contains_prefix, is_prefix_list
+from signproxy.policy.copy_source import sources
+from signproxy.policy.metadata import refuse_key, refuse_prefix
+from signproxy.policy.privileges import names_of
+from signproxy.policy.rights import (
+    REMOTE_SIGN,
+    SIGN_S3_READ_REQUEST,
+    SIGN_S3_WRITE_REQUEST,
+    WRITE_DATA,
+    PolicyAuthority,
+    Rights,
+    granted,
+)
+from signproxy.policy.state import PolicyState
+from signproxy.s3.operation import Access, Operation
+from signproxy.s3.request import S3Request
+
+
+def decide(
+    state: PolicyState, catalog: Catalog, subject: Subject, owners: tuple[Table, ...], request: S3Request
+) -> Allow | Deny:
+    """Judge a request for the tables that own what it addresses; each of them must allow it.
+
+    The order is privileges, ceiling, location, copy source, metadata, write-once: whoever may not touch a table
+    learns nothing of where it lies. Whether the storage is safe to write to is not judged here.
+    """
+    if not owners:
+        return Deny(Reason.TABLE_UNKNOWN, "no table was resolved for the request")
+    rights = state.rights(subject.effective, catalog)
+    if rights is None:
+        return Deny(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r}", owners[0].id)
+    need = SIGN_S3_WRITE_REQUEST if request.operation.needs_write else SIGN_S3_READ_REQUEST
+    keys = addressed(request)
+    denial = _unprivileged(catalog, subject, rights, owners, need) or _outside(owners, request, keys)
+    if denial is not None:
+        return denial
+    read_from: tuple[Table, ...] = ()
+    if request.copy_source is not None:
+        found = sources(catalog, rights, owners[0], request, request.copy_source)
+        if isinstance(found, Deny):
+            return found
+        read_from = found
+    denial = _closed(rights, owners, request, keys)
+    if denial is not None:
+        return denial
+    write_once = _write_once(owners, request)
+    if isinstance(write_once, Deny):
+        return write_once
+    return Allow(owners[0].id, PolicyAuthority(catalog, rights, owners, need, read_from), write_once)
+
+
+def _unprivileged(
+    catalog: Catalog, subject: Subject, rights: Rights, owners: tuple[Table, ...], need: int
+) -> Deny | None:
+    """Refuse what is not granted on one of the tables or above it, and writes under a read-only ceiling."""
+    for table in owners:
+        namespace = table.namespace
+        if namespace.catalog != catalog.name:
+            return Deny(Reason.TABLE_UNKNOWN, f"table {table.id} is none of catalog {catalog.name!r}", table.id)
+        missing = need & ~rights.mask
+        if missing:
+            missing &= ~granted(namespace.grants, rights.roles)
+            if missing:
+                missing &= ~granted(table.grants, rights.roles)
+                if missing:
+                    return _lacking(subject, table, missing)
+    if need == SIGN_S3_WRITE_REQUEST and (subject.ceiling is not Ceiling.NONE or subject.delegated):
+        # Whoever acts on another's rights, or was clamped, only ever reads.
+        return Deny(Reason.CEILING, f"delegated: {subject.delegated}, {subject.ceiling.value}", owners[0].id)
+    return None
+
+
+def _lacking(subject: Subject, table: Table, missing: int) -> Deny:
+    if missing & REMOTE_SIGN:
+        reason = Reason.NO_REMOTE_SIGN
+    elif missing & WRITE_DATA:
+        reason = Reason.NO_WRITE_DATA
+    else:
+        reason = Reason.NO_READ_DATA
+    lacking = ", ".join(names_of(missing))
+    return Deny(reason, f"principal {subject.effective.name!r} lacks {lacking} on {table.id}", table.id)
+
+
+def _outside(owners: tuple[Table, ...], request: S3Request, keys: tuple[str, ...]) -> Deny | None:
+    """Refuse a key, or a list's prefix, that is not below a location of each of the tables."""
+    contains = contains_prefix if is_prefix_list(request.operation) else contains_key
+    storage = request.storage.name
+    bucket = request.bucket
+    for table in owners:
+        for key in keys:
+            if not contains(table, storage, bucket, key):
+                return _outside_table(table, request, key)
+    # Without a key nothing was checked, so nothing is allowed.
+    return None if keys else _outside_table(owners[0], request, "")
+
+
+def _outside_table(table: Table, request: S3Request, key: str) -> Deny:
+    places = ", ".join(f"{str(place)!r}" for place in table.places)
+    where = f"{f's3://{request.bucket}/{key}'!r} on storage {request.storage.name!r}"
+    return Deny(Reason.OUTSIDE_TABLE, f"{where} is not below {places}", table.id)
+
+
+def _closed(rights: Rights, owners: tuple[Table, ...], request: S3Request, keys: tuple[str, ...]) -> Deny | None:
+    """Refuse what the metadata level of one of the tables closes."""
+    refuse = refuse_prefix if is_prefix_list(request.operation) else refuse_key
+    access = request.operation.access
+    bucket = request.bucket
+    for table in owners:
+        for key in keys:
+            denial = refuse(rights, table, bucket, key, access)
+            if denial is not None:
+                return denial
+    return None
+
+
+_WRITE = Access.WRITE
+# What makes an object appear. The parts of an upload do not, and a copy of parts ends in the same completion.
+_GUARDED_WRITES = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
+
+
+def _write_once(owners: tuple[Table, ...], request: S3Request) -> Deny | bool:
+    """Return whether the write must be guarded against overwriting; refuse what cannot be guarded."""
+    operation = request.operation
+    if operation.access is _WRITE:
+        for table in owners:
+            if table.settings.overwrite is Overwrite.FORBID:
+                if operation is Operation.COPY_OBJECT or request.conditional:
+                    return Deny(Reason.WRITE_ONCE, f"{operation.s3_name}, conditional: {request.conditional}", table.id)
+                return operation in _GUARDED_WRITES
+    return False

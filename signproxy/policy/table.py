@@ -1,0 +1,106 @@
+"""Hold tables so that a million of them stay small and a decision reads few of their bytes.
+
+None of these values is seen by the garbage collector, and none points back at what holds it: a state that was
+replaced is freed by its last reference, and a full collection does not walk a million objects.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from signproxy.model import TableId
+from signproxy.policy.location import Location
+
+Grants = dict[int, int]
+"""Role id -> mask of what the role was granted here. Equal grants share one dict; nobody changes it after load."""
+
+NO_GRANTS: Grants = {}
+
+
+class MetadataLevel(Enum):
+    """How far a table's metadata is kept from the data privileges."""
+
+    PROTECTED = "protected"
+    SEALED = "sealed"
+    OPEN = "open"
+
+
+class Overwrite(Enum):
+    """Whether an object of the table may be written twice."""
+
+    ALLOWED = "allowed"
+    FORBID = "forbid"
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where keys may lie: a storage by name, a bucket, and what the keys begin with, final slash included."""
+
+    storage: str
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return str(Location(self.bucket, self.prefix[:-1]))
+
+
+class TableSettings(msgspec.Struct, frozen=True, gc=False):
+    """What many tables have in common; equal settings share one object."""
+
+    storage: str
+    bucket: str
+    metadata: MetadataLevel = MetadataLevel.PROTECTED
+    overwrite: Overwrite = Overwrite.ALLOWED
+    extra: tuple[Place, ...] = ()
+    """Locations besides the table's `location`: `write.data.path` and its like."""
+    metadata_place: Place | None = None
+    """`write.metadata.path`, where it is set."""
+
+
+class Namespace(msgspec.Struct, frozen=True, gc=False):
+    """A namespace by its name (levels joined by U+001F) and what was granted on it and above, catalog excepted."""
+
+    catalog: str
+    name: str
+    parent: Namespace | None = None
+    own: Grants = NO_GRANTS
+    grants: Grants = NO_GRANTS
+    """Its own grants and those of every parent, merged: a decision looks up one level instead of several."""
+
+
+class Table(msgspec.Struct, frozen=True, gc=False):
+    """A table: six references, so that it fills one line of the processor's cache."""
+
+    name: str
+    namespace: Namespace
+    location: str
+    """The path of the location with its final slash; the very object that the location index has as key."""
+    settings: TableSettings
+    grants: Grants = NO_GRANTS
+    uuid: str = ""
+
+    @property
+    def id(self) -> TableId:
+        return TableId(self.namespace.catalog, self.namespace.name, self.name)
+
+    @property
+    def metadata(self) -> MetadataLevel:
+        return self.settings.metadata
+
+    @property
+    def overwrite(self) -> Overwrite:
+        return self.settings.overwrite
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every place of the table, its `location` first."""
+        settings = self.settings
+        return (Place(settings.storage, settings.bucket, self.location), *settings.extra)
+
+    @property
+    def metadata_places(self) -> tuple[Place, ...]:
+        """Where metadata files lie or once lay: `write.metadata.path`, and `metadata` below every location."""
+        below = tuple(Place(place.storage, place.bucket, f"{place.prefix}metadata/") for place in self.places)
+        special = self.settings.metadata_place
+        return below if special is None else (special, *below)

@@ -1,0 +1,156 @@
+"""Read the keys out of a bulk delete's XML body, so strictly that no store can read other ones.
+
+Whatever XML parsers are known to treat differently is refused, needed or not: document types, entities,
+comments, CDATA, processing instructions, prefixes, foreign attributes and white space around a key.
+"""
+
+from __future__ import annotations
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.key import MAX_KEY_BYTES, check_key
+
+MAX_BODY_BYTES = 2 * 1024 * 1024
+"""S3's own limit."""
+MAX_KEYS = 1000
+"""S3's own limit."""
+
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+_DOCUMENT = ""
+# An Object may also name a version, an ETag, a time and a size: what they delete is not what a key says.
+_CHILDREN = {_DOCUMENT: ("Delete",), "Delete": ("Object", "Quiet"), "Object": ("Key",), "Key": (), "Quiet": ()}
+_WITH_TEXT = ("Key", "Quiet")
+_XML_SPACE = frozenset(" \t\r\n")
+_SHOWN = 64
+"""Characters of a foreign name that a refusal repeats; the audit trail must not swell with the body."""
+
+
+def delete_keys(body: bytes) -> tuple[str, ...]:
+    """Return the keys of a bulk delete in their order, each one exactly as written.
+
+    Raise Refused with DELETE_BODY for everything but the document that S3 documents, all keys allowed.
+    """
+    if len(body) > MAX_BODY_BYTES:
+        raise _refusal(f"{len(body)} bytes, at most {MAX_BODY_BYTES} are read")
+    # Expat takes a byte order mark or a NUL for a sign of UTF-16, whatever encoding it is told.
+    if b"\0" in body or body.startswith(b"\xef\xbb\xbf"):
+        raise _refusal("a byte order mark or NUL")
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise _refusal(f"not UTF-8 at byte {error.start}") from None
+    return _parse(body)
+
+
+def _parse(body: bytes) -> tuple[str, ...]:
+    # Imported here because most processes never see a bulk delete.
+    from xml.parsers import expat  # noqa: PLC0415
+
+    document = _Document()
+    parser = expat.ParserCreate("utf-8")
+    parser.XmlDeclHandler = document.declaration
+    parser.StartElementHandler = document.start
+    parser.EndElementHandler = document.end
+    parser.CharacterDataHandler = document.text
+    # Without a document type there are no entities beside XML's own five.
+    parser.StartDoctypeDeclHandler = document.document_type
+    parser.CommentHandler = document.comment
+    parser.ProcessingInstructionHandler = document.processing_instruction
+    parser.StartCdataSectionHandler = document.cdata
+    try:
+        parser.Parse(body, True)
+    except expat.ExpatError as error:
+        raise _refusal(f"not well-formed XML: {error}") from None
+    if not document.keys:
+        raise _refusal("no Object")
+    return tuple(document.keys)
+
+
+class _Document:
+    """The part of a document that was read so far."""
+
+    __slots__ = ("_objects", "_open", "_quiet", "_text", "keys")
+
+    def __init__(self) -> None:
+        # A dictionary is an ordered set here.
+        self.keys: dict[str, None] = {}
+        self._objects = 0
+        self._open = [_DOCUMENT]
+        self._quiet = False
+        self._text: list[str] = []
+
+    def declaration(self, version: str, encoding: str | None, _standalone: int) -> None:
+        if version != "1.0":
+            raise _refusal(f"XML version {version[:_SHOWN]!r}")
+        if encoding is not None and encoding.lower() != "utf-8":
+            raise _refusal(f"encoding {encoding[:_SHOWN]!r}")
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        parent = self._open[-1]
+        if name not in _CHILDREN[parent]:
+            raise _refusal(f"element {name[:_SHOWN]!r} in {parent or 'the document'}")
+        if attributes and (name != "Delete" or attributes != {"xmlns": _NAMESPACE}):
+            raise _refusal(f"attributes of {name}")
+        if name == "Object":
+            self._objects += 1
+            if self._objects > MAX_KEYS:
+                raise _refusal(f"more than {MAX_KEYS} objects")
+        elif name == "Key":
+            # The object before this one was closed with its key.
+            if len(self.keys) == self._objects:
+                raise self._object_refusal("a second Key")
+        elif name == "Quiet":
+            if self._quiet:
+                raise _refusal("a second Quiet")
+            self._quiet = True
+        self._open.append(name)
+        self._text.clear()
+
+    def text(self, text: str) -> None:
+        # A text comes in pieces: at line ends, at references, and where expat's buffer ends.
+        if self._open[-1] in _WITH_TEXT:
+            self._text.append(text)
+        elif not _XML_SPACE.issuperset(text):
+            raise _refusal(f"text in {self._open[-1]}")
+
+    def end(self, name: str) -> None:
+        self._open.pop()
+        if name == "Key":
+            self._close_key("".join(self._text))
+        elif name == "Object":
+            if len(self.keys) != self._objects:
+                raise self._object_refusal("no Key")
+        elif name == "Quiet" and "".join(self._text) not in ("true", "false"):
+            raise _refusal("Quiet is neither true nor false")
+
+    def _close_key(self, key: str) -> None:
+        if len(key) > MAX_KEY_BYTES:
+            raise self._object_refusal(f"{Reason.KEY_TOO_LONG.code}: key of {len(key)} characters")
+        try:
+            check_key(key)
+        except Refused as refusal:
+            raise self._object_refusal(f"{refusal.reason.code}: {refusal.detail}") from None
+        # Some parsers trim text (Python's xmltodict does unless told otherwise): they would delete another key.
+        if key != key.strip():
+            raise self._object_refusal(f"white space around key {key!r}")
+        if key in self.keys:
+            raise self._object_refusal(f"key {key!r} is repeated")
+        self.keys[key] = None
+
+    def _object_refusal(self, fault: str) -> Refused:
+        return _refusal(f"object {self._objects}: {fault}")
+
+    def document_type(self, _name: str, _system: str | None, _public: str | None, _internal: bool) -> None:
+        raise _refusal("a document type")
+
+    def comment(self, _text: str) -> None:
+        raise _refusal("a comment")
+
+    def processing_instruction(self, _target: str, _text: str) -> None:
+        raise _refusal("a processing instruction")
+
+    def cdata(self) -> None:
+        raise _refusal("a CDATA section")
+
+
+def _refusal(fault: str) -> Refused:
+    return Refused(Reason.DELETE_BODY, fault)

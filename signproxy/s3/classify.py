@@ -1,0 +1,117 @@
+"""Classify a request that a client wants signed: what it addresses, what it does, and its canonical form."""
+
+from __future__ import annotations
+
+import hashlib
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.bulk_delete import delete_keys
+from signproxy.s3.canonical import canonical_path, canonical_query
+from signproxy.s3.copy_source import parse_copy_source
+from signproxy.s3.header_rules import Context
+from signproxy.s3.headers import plan_for, read_headers
+from signproxy.s3.key import check_key, check_prefix
+from signproxy.s3.operation import Operation
+from signproxy.s3.operations import COPIES, LISTS, Level, find_operation
+from signproxy.s3.query import parse_query
+from signproxy.s3.request import S3Request, WireRequest
+from signproxy.s3.storage import EndpointIndex, Origin, Storage
+from signproxy.s3.uri import decode_once, split_uri
+
+_NO_PARAMETERS: dict[str, str] = {}
+
+
+def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
+    """Return the request that S3 would see, or refuse it; nothing here depends on who asks.
+
+    The steps follow the order of `errors.Check`: endpoint, uri, operation, headers, body.
+    """
+    spelled, raw_path, raw_query = split_uri(wire.uri)
+    origin = endpoints.find(spelled)
+    if origin is None:
+        raise Refused(Reason.ENDPOINT_UNKNOWN, f"origin {spelled!r}")
+    bucket, raw_key, level = _address(origin.bucket, raw_path)
+    storage = _storage(origin, bucket, level)
+    if wire.region != storage.region:
+        raise Refused(Reason.REGION_MISMATCH, f"region {wire.region!r}, storage {storage.name!r} is {storage.region!r}")
+
+    parameters = _NO_PARAMETERS if raw_query is None else parse_query(raw_query)
+    if "%" in raw_path:
+        key = decode_once(raw_key)
+        path = raw_path[: len(raw_path) - len(raw_key)] + key
+    else:
+        key, path = raw_key, raw_path
+    if raw_key:
+        check_key(key)
+
+    operation = find_operation(wire.method, level, parameters, storage.opt_ins)
+    prefix = parameters.get("prefix", "")
+    if operation in LISTS:
+        check_prefix(prefix)
+
+    plan = plan_for(wire.headers)
+    copy_source = None
+    if plan.copy_source is not None:
+        operation = COPIES.get(operation, operation)
+    read = read_headers(wire.headers, plan, origin.host, Context(wire.method, operation, storage))
+    if plan.copy_source is not None:
+        copy_source = parse_copy_source(wire.headers[plan.copy_source][0], versions=storage.opt_ins.recover)
+
+    keys: tuple[str, ...] = ()
+    payload = read.payload
+    if operation is Operation.DELETE_OBJECTS:
+        keys, digest = _bulk_delete(wire.body)
+        # Java would lay a declared hash back over the answer's; unsigned, the key list could be swapped.
+        if plan.payload is not None and payload != digest:
+            raise Refused(Reason.PAYLOAD_MODE, f"x-amz-content-sha256 {payload!r} is not the hash of the body")
+        payload = digest
+    elif wire.body:
+        raise Refused(Reason.BODY_UNEXPECTED, f"{len(wire.body)} characters with {operation.s3_name}")
+    return S3Request(
+        operation,
+        wire.method,
+        wire.uri,
+        storage,
+        bucket,
+        key,
+        origin.host,
+        canonical_path(path or "/"),
+        canonical_query(parameters.items()) if parameters else "",
+        read.signed,
+        payload,
+        prefix,
+        keys,
+        copy_source,
+        read.conditional,
+    )
+
+
+def _address(named: str | None, raw_path: str) -> tuple[str, str, Level]:
+    """Return bucket, raw key and level; the path is split before anything is decoded."""
+    if named is not None:
+        return named, raw_path[1:], Level.OBJECT if len(raw_path) > 1 else Level.BUCKET
+    bucket, _, raw_key = raw_path[1:].partition("/")
+    if not bucket and not raw_key:
+        return "", "", Level.SERVICE
+    return bucket, raw_key, Level.OBJECT if raw_key else Level.BUCKET
+
+
+def _storage(origin: Origin, bucket: str, level: Level) -> Storage:
+    storage = origin.storages.get(bucket)
+    if storage is None and level is Level.SERVICE:
+        # No bucket is addressed; any storage of the origin will do to refuse the operation by its name.
+        storage = next(iter(origin.storages.values()))
+    if storage is None:
+        raise Refused(Reason.ENDPOINT_UNKNOWN, f"bucket {bucket!r} is none of the storage's at host {origin.host!r}")
+    return storage
+
+
+def _bulk_delete(body: str | None) -> tuple[tuple[str, ...], str]:
+    """Return the keys of a bulk delete and the hash that binds them."""
+    if not body:
+        raise Refused(Reason.DELETE_WITHOUT_BODY)
+    try:
+        content = body.encode()
+    except UnicodeEncodeError:
+        raise Refused(Reason.DELETE_BODY, "the body is not text that UTF-8 can hold") from None
+    return delete_keys(content), hashlib.sha256(content).hexdigest()

@@ -1,0 +1,32 @@
+"""Read `x-amz-copy-source`: the object that a copy reads, judged like a read of that object."""
+
+from __future__ import annotations
+
+import re
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.key import check_key
+from signproxy.s3.request import ObjectRef
+from signproxy.s3.uri import decode_once
+
+# A raw plus is a space to some stores and a plus to others; every SDK sends %2B. The bucket is never escaped.
+_SOURCE = re.compile(
+    r"/?([a-z0-9][a-z0-9.\-]{1,61}[a-z0-9])/((?:[A-Za-z0-9\-._~!$&'()*,;=:@/]|%[0-9A-Fa-f]{2})+)"
+    r"(?:\?versionId=([A-Za-z0-9._\-]{1,1024}))?"
+)
+
+
+def parse_copy_source(value: str, *, versions: bool) -> ObjectRef:
+    """Return the source object; `versions` says whether the storage's opt-in `recover` is on."""
+    match = _SOURCE.fullmatch(value)
+    if match is None:
+        raise Refused(Reason.COPY_SOURCE, f"copy source {value!r} is not /bucket/key, encoded once")
+    bucket, raw_key, version = match.groups()
+    if version is not None and not versions:
+        raise Refused(Reason.COPY_SOURCE, "a version of the source needs the storage's opt-in 'recover'")
+    try:
+        key = decode_once(raw_key)
+        check_key(key)
+    except Refused as refusal:
+        raise Refused(Reason.COPY_SOURCE, f"{refusal.reason.code}: {refusal.detail}") from None
+    return ObjectRef(bucket, key)

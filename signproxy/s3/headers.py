@@ -1,0 +1,147 @@
+"""Read a client's headers: which are signed, and what they say about payload, copy source and conditions."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.header_rules import CHECKS, OWN, Context, Treatment, ValueCheck, check_name, treatment
+from signproxy.s3.operation import Operation
+
+UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
+UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+
+MAX_HEADERS = 64
+"""Real clients send fewer than twenty; bounds the work for a hostile request."""
+MAX_HEADER_BYTES = 16 * 1024
+
+_PLANS_KEPT = 1024
+"""Clients repeat a handful of header sets; the bound is there for those who do not."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_SIGNED_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+
+class Plan(msgspec.Struct, frozen=True, gc=False):
+    """What to do with one set of header names; depends on the names alone."""
+
+    signed: tuple[tuple[str, str, ValueCheck | None], ...]
+    """Name as spelled, lower-case name and value check, sorted by lower-case name."""
+    host: str | None
+    payload: str | None
+    copy_source: str | None
+    content_encoding: str | None
+    """These and the conditions: the name as spelled, where the header is there."""
+    trailer: bool
+    conditions: tuple[tuple[str, str], ...]
+
+
+class ReadHeaders(msgspec.Struct, frozen=True, gc=False):
+    """What a client's headers say."""
+
+    signed: tuple[tuple[str, str], ...]
+    payload: str
+    conditional: bool
+
+
+_plans: dict[tuple[str, ...], Plan] = {}
+
+
+def plan_for(headers: dict[str, list[str]]) -> Plan:
+    """Return the plan for these header names; refuse names that may not be sent."""
+    names = tuple(headers)
+    plan = _plans.get(names)
+    if plan is None:
+        plan = _plan(names)
+        if len(_plans) >= _PLANS_KEPT:
+            _plans.clear()
+        _plans[names] = plan
+    return plan
+
+
+def read_headers(headers: dict[str, list[str]], plan: Plan, host: str, context: Context) -> ReadHeaders:
+    """Check every value and return what is signed; the payload of a bulk delete is the caller's to set."""
+    _check_text(headers)
+    if plan.host is not None and _single(headers, plan.host) != host:
+        raise Refused(Reason.HEADER_HOST, f"Host {headers[plan.host][0]!r}, uri addresses {host!r}")
+    signed = []
+    for name, lower, check in plan.signed:
+        value = _single(headers, name)
+        if check is not None and not check(value, context):
+            raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} with {context.operation.s3_name}")
+        if not _SIGNED_VALUE.fullmatch(value):
+            # Clients disagree on how such text is encoded on the wire, so no signature would fit them all.
+            raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} is not ASCII")
+        # SigV4: trimmed, runs of white space folded.
+        signed.append((lower, " ".join(value.split())))
+    return ReadHeaders(tuple(signed), _payload(headers, plan, context), _is_conditional(headers, plan))
+
+
+def _plan(names: tuple[str, ...]) -> Plan:
+    if len(names) > MAX_HEADERS:
+        raise Refused(Reason.HEADER_MALFORMED, f"{len(names)} headers, at most {MAX_HEADERS} are read")
+    by_lower: dict[str, str] = {}
+    for name in names:
+        lower = check_name(name)
+        if lower in by_lower:
+            raise Refused(Reason.HEADER_REPEATED, f"{by_lower[lower]!r} and {name!r}")
+        by_lower[lower] = name
+    return Plan(
+        signed=tuple(
+            (name, lower, CHECKS.get(lower))
+            for lower, name in sorted(by_lower.items())
+            if lower not in OWN and treatment(lower) is not Treatment.UNSIGNED
+        ),
+        host=by_lower.get("host"),
+        payload=by_lower.get("x-amz-content-sha256"),
+        copy_source=by_lower.get("x-amz-copy-source"),
+        content_encoding=by_lower.get("content-encoding"),
+        trailer="x-amz-trailer" in by_lower,
+        conditions=tuple((lower, by_lower[lower]) for lower in ("if-match", "if-none-match") if lower in by_lower),
+    )
+
+
+def _check_text(headers: dict[str, list[str]]) -> None:
+    size = 0
+    for name, values in headers.items():
+        if not values:
+            raise Refused(Reason.HEADER_MALFORMED, f"{name!r} has no value")
+        for value in values:
+            size += len(value)
+            if not value.isprintable() and not _VALUE.fullmatch(value):
+                raise Refused(Reason.HEADER_MALFORMED, f"value of {name!r} holds a control character")
+    if size > MAX_HEADER_BYTES:
+        raise Refused(Reason.HEADER_MALFORMED, f"{size} characters of header values, at most {MAX_HEADER_BYTES}")
+
+
+def _single(headers: dict[str, list[str]], name: str) -> str:
+    values = headers[name]
+    if len(values) != 1:
+        raise Refused(Reason.HEADER_REPEATED, f"{name!r} has {len(values)} values")
+    return values[0]
+
+
+def _payload(headers: dict[str, list[str]], plan: Plan, context: Context) -> str:
+    chunked = plan.content_encoding is not None and "aws-chunked" in headers[plan.content_encoding][0]
+    if plan.payload is not None:
+        value = _single(headers, plan.payload)
+    else:
+        # Some versions of s3fs send the framing without the header; UNSIGNED-PAYLOAD would store it as content.
+        value = UNSIGNED_TRAILER if chunked and plan.trailer else UNSIGNED_PAYLOAD
+    if value == UNSIGNED_TRAILER:
+        allowed = context.operation in (Operation.PUT_OBJECT, Operation.UPLOAD_PART)
+    else:
+        allowed = not chunked and (value == UNSIGNED_PAYLOAD or _SHA256.fullmatch(value) is not None)
+    if not allowed:
+        raise Refused(
+            Reason.PAYLOAD_MODE,
+            f"x-amz-content-sha256 {value!r} with {context.operation.s3_name}{' and aws-chunked' if chunked else ''}",
+        )
+    return value
+
+
+def _is_conditional(headers: dict[str, list[str]], plan: Plan) -> bool:
+    return any(lower == "if-match" or headers[name] != ["*"] for lower, name in plan.conditions)

@@ -1,0 +1,44 @@
+"""Name the S3 operations that may be signed, and what each does to the objects it addresses."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Access(Enum):
+    """What an operation does to the objects it addresses."""
+
+    READ = "read"
+    WRITE = "write"
+    DELETE = "delete"
+    LIST = "list"
+
+
+class Operation(Enum):
+    """An S3 operation of the allow-list; opt-ins of a storage are marked."""
+
+    GET_OBJECT = ("GetObject", Access.READ, False)
+    HEAD_OBJECT = ("HeadObject", Access.READ, False)
+    LIST_OBJECTS_V2 = ("ListObjectsV2", Access.LIST, False)
+    # Only a writer has business with the parts of an upload.
+    LIST_PARTS = ("ListParts", Access.LIST, True)
+    PUT_OBJECT = ("PutObject", Access.WRITE, True)
+    COPY_OBJECT = ("CopyObject", Access.WRITE, True)
+    CREATE_MULTIPART_UPLOAD = ("CreateMultipartUpload", Access.WRITE, True)
+    UPLOAD_PART = ("UploadPart", Access.WRITE, True)
+    UPLOAD_PART_COPY = ("UploadPartCopy", Access.WRITE, True)
+    COMPLETE_MULTIPART_UPLOAD = ("CompleteMultipartUpload", Access.WRITE, True)
+    ABORT_MULTIPART_UPLOAD = ("AbortMultipartUpload", Access.DELETE, True)
+    DELETE_OBJECT = ("DeleteObject", Access.DELETE, True)
+    DELETE_OBJECTS = ("DeleteObjects", Access.DELETE, True)
+    # opt-ins
+    GET_OBJECT_TAGGING = ("GetObjectTagging", Access.READ, False)
+    PUT_OBJECT_TAGGING = ("PutObjectTagging", Access.WRITE, True)
+    LIST_OBJECT_VERSIONS = ("ListObjectVersions", Access.LIST, False)
+    LIST_MULTIPART_UPLOADS = ("ListMultipartUploads", Access.LIST, True)
+
+    def __init__(self, s3_name: str, access: Access, needs_write: bool) -> None:
+        self.s3_name = s3_name
+        self.access = access
+        self.needs_write = needs_write
+        """Whether TABLE_WRITE_DATA is needed; otherwise TABLE_READ_DATA."""

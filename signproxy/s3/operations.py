@@ -1,0 +1,156 @@
+"""Find the S3 operation of a request by method, path level and its exact set of query names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.operation import Operation
+from signproxy.s3.storage import OptIns
+from signproxy.s3.unsigned_operations import name_of
+
+METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
+
+
+class Level(Enum):
+    """What the path of a request addresses."""
+
+    SERVICE = "service"
+    BUCKET = "bucket"
+    OBJECT = "object"
+
+
+class Shape(NamedTuple):
+    """The query of an operation: names that must be there, names that may be."""
+
+    operation: Operation
+    required: frozenset[str]
+    optional: frozenset[str] = frozenset()
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Without a query and with a key: nearly every request of an engine.
+_BARE = {
+    "GET": Operation.GET_OBJECT,
+    "HEAD": Operation.HEAD_OBJECT,
+    "PUT": Operation.PUT_OBJECT,
+    "DELETE": Operation.DELETE_OBJECT,
+}
+
+SHAPES: dict[tuple[str, Level], tuple[Shape, ...]] = {
+    ("GET", Level.OBJECT): (
+        Shape(Operation.GET_OBJECT, _names("")),
+        Shape(Operation.LIST_PARTS, _names("uploadId"), _names("max-parts part-number-marker")),
+        Shape(Operation.GET_OBJECT_TAGGING, _names("tagging")),
+    ),
+    ("HEAD", Level.OBJECT): (Shape(Operation.HEAD_OBJECT, _names("")),),
+    ("PUT", Level.OBJECT): (
+        Shape(Operation.PUT_OBJECT, _names("")),
+        Shape(Operation.UPLOAD_PART, _names("partNumber uploadId")),
+        Shape(Operation.PUT_OBJECT_TAGGING, _names("tagging")),
+    ),
+    ("POST", Level.OBJECT): (
+        Shape(Operation.CREATE_MULTIPART_UPLOAD, _names("uploads")),
+        Shape(Operation.COMPLETE_MULTIPART_UPLOAD, _names("uploadId")),
+    ),
+    ("DELETE", Level.OBJECT): (
+        Shape(Operation.DELETE_OBJECT, _names("")),
+        Shape(Operation.ABORT_MULTIPART_UPLOAD, _names("uploadId")),
+    ),
+    ("GET", Level.BUCKET): (
+        Shape(
+            Operation.LIST_OBJECTS_V2,
+            _names("list-type prefix"),
+            _names("continuation-token delimiter encoding-type fetch-owner max-keys start-after"),
+        ),
+        Shape(
+            Operation.LIST_OBJECT_VERSIONS,
+            _names("versions prefix"),
+            _names("delimiter encoding-type key-marker max-keys version-id-marker"),
+        ),
+        Shape(
+            Operation.LIST_MULTIPART_UPLOADS,
+            _names("uploads prefix"),
+            _names("delimiter encoding-type key-marker max-uploads upload-id-marker"),
+        ),
+    ),
+    ("POST", Level.BUCKET): (Shape(Operation.DELETE_OBJECTS, _names("delete")),),
+}
+
+COPIES = {Operation.PUT_OBJECT: Operation.COPY_OBJECT, Operation.UPLOAD_PART: Operation.UPLOAD_PART_COPY}
+"""What an operation becomes if its headers name a copy source."""
+
+LISTS = frozenset({Operation.LIST_OBJECTS_V2, Operation.LIST_OBJECT_VERSIONS, Operation.LIST_MULTIPART_UPLOADS})
+"""Operations on the bucket that return keys below their prefix."""
+
+_OPT_INS = {
+    Operation.GET_OBJECT_TAGGING: "tagging",
+    Operation.PUT_OBJECT_TAGGING: "tagging",
+    Operation.LIST_OBJECT_VERSIONS: "recover",
+    Operation.LIST_MULTIPART_UPLOADS: "multipart_cleanup",
+}
+
+# `name` and `name=` are the same marker; a marker with a value is no spelling that any client uses.
+_MARKER = re.compile(r"")
+_NUMBER = re.compile(r"[0-9]{1,10}")
+_VALUES: dict[str, re.Pattern[str]] = {
+    "delete": _MARKER,
+    "uploads": _MARKER,
+    "tagging": _MARKER,
+    "versions": _MARKER,
+    "list-type": re.compile(r"2"),
+    "encoding-type": re.compile(r"url"),
+    "fetch-owner": re.compile(r"true|false"),
+    "max-keys": _NUMBER,
+    "max-parts": _NUMBER,
+    "max-uploads": _NUMBER,
+    "part-number-marker": _NUMBER,
+    "partNumber": re.compile(r"[1-9][0-9]{0,4}"),
+    "uploadId": re.compile(r"[!-~]+"),
+    "x-id": re.compile(r"[A-Za-z0-9]+"),
+}
+
+
+def find_operation(method: str, level: Level, parameters: Mapping[str, str], opt_ins: OptIns) -> Operation:
+    """Return the operation as it is without a copy source, or refuse it by name."""
+    if not parameters and level is Level.OBJECT:
+        operation = _BARE.get(method)
+    else:
+        operation = _by_query(method, level, parameters)
+    if operation is None:
+        raise _refusal(method, level, parameters)
+    opt_in = _OPT_INS.get(operation)
+    if opt_in is not None and not getattr(opt_ins, opt_in):
+        raise Refused(Reason.OPERATION_REFUSED, f"{operation.s3_name} needs the storage's opt-in {opt_in!r}")
+    return operation
+
+
+def _by_query(method: str, level: Level, parameters: Mapping[str, str]) -> Operation | None:
+    # The Go, JavaScript and Rust SDKs append x-id to any request.
+    names = parameters.keys() - {"x-id"}
+    for shape in SHAPES.get((method, level), ()):
+        if shape.required <= names and names <= shape.required | shape.optional:
+            for name, value in parameters.items():
+                pattern = _VALUES.get(name)
+                if pattern is not None and not pattern.fullmatch(value):
+                    raise Refused(Reason.OPERATION_UNKNOWN, f"{shape.operation.s3_name} with {name}={value!r}")
+            return shape.operation
+    return None
+
+
+def _refusal(method: str, level: Level, parameters: Mapping[str, str]) -> Refused:
+    if method not in METHODS:
+        return Refused(Reason.METHOD_UNKNOWN, f"method {method!r}")
+    asked = f"{method} on {level.value} level, query names: {', '.join(sorted(parameters)) or 'none'}"
+    if (method, level) == ("GET", Level.BUCKET) and "list-type" in parameters and "prefix" not in parameters:
+        return Refused(Reason.LIST_PREFIX, f"no prefix: {asked}")
+    name = name_of(method, level.value, parameters.keys())
+    if name is not None:
+        return Refused(Reason.OPERATION_REFUSED, f"{name}: {asked}")
+    return Refused(Reason.OPERATION_UNKNOWN, asked)

@@ -1,0 +1,175 @@
+"""Handle requests: route, limit, identify, pass the gate, take the way, record, answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from time import perf_counter_ns, time
+
+import msgspec
+from aiohttp import web
+
+from signproxy.audit.event import Kind
+from signproxy.audit.ids import new_event_id
+from signproxy.catalog.client_config import DELEGATION_HEADER, client_config
+from signproxy.credentials.store import CredentialStore
+from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import CatalogAddress, Gate
+from signproxy.gate.passage import Passage
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.authenticator import Authenticator
+from signproxy.model import Subject
+from signproxy.s3.query import parse_query
+from signproxy.s3.storage import Stamp
+from signproxy.server.message import MAX_BULK_MESSAGE, read_bearer, read_message, read_request_id
+from signproxy.server.reply import Reply
+from signproxy.server.routes import Endpoint, Route, find_route
+from signproxy.server.wire import NO_CACHE, PRIVATE, answer, refusal
+from signproxy.signing.sign import RequestSigner
+from signproxy.telemetry.log import get_logger
+
+BODY_TIMEOUT = 10.0
+"""Seconds for the body of a sign request to arrive; real ones come with the first packets."""
+
+_log = get_logger("signproxy.server")
+
+
+class ClientCache(msgspec.Struct, frozen=True):
+    """Whether GET and HEAD answers may be kept by the client; off unless the operator switched it on."""
+
+    reads: bool = False
+
+
+class Handler:
+    """The one request handler. Callable, as `aiohttp.web.Server` wants it."""
+
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        authenticator: Authenticator,
+        credentials: CredentialStore,
+        signer: RequestSigner,
+        recorder: Recorder,
+        public_url: str,
+        client_cache: ClientCache,
+    ) -> None:
+        self._gate = gate
+        self._authenticator = authenticator
+        self._credentials = credentials
+        self._signer = signer
+        self._recorder = recorder
+        self._public_url = public_url
+        self._client_cache = client_cache
+
+    async def __call__(self, request: web.BaseRequest) -> Reply:
+        """Answer a request; whatever happens, exactly one event closes it."""
+        headers = request.headers
+        event_id = new_event_id()
+        passage = Passage(
+            Kind.SIGN,
+            event_id,
+            read_request_id(headers.get("X-Request-ID"), event_id),
+            request.remote or "",
+            headers.get("User-Agent", ""),
+        )
+        try:
+            path, _, query = request.raw_path.partition("?")
+            route = find_route(path)
+            if route.endpoint.value != request.method:
+                raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {path!r}")  # noqa: TRY301
+            if route.endpoint is Endpoint.SIGN:
+                return await self._sign(passage, route, request)
+            passage.kind = Kind.CONFIG
+            return await self._config(passage, route, request, query)
+        except Refused as refused:
+            return self._refuse(passage, refused.reason, refused.detail)
+        except (ConnectionError, web.RequestPayloadError) as gone:
+            return self._refuse(passage, Reason.CLIENT_GONE, type(gone).__name__)
+        except asyncio.CancelledError:
+            self._refuse(passage, Reason.CLIENT_GONE, "cancelled")
+            raise
+        except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours is an answer, an event and a trace
+            _log.exception("request failed", request_id=passage.request_id)
+            return self._refuse(passage, Reason.INTERNAL, "")
+
+    async def _sign(self, passage: Passage, route: Route, request: web.BaseRequest) -> Reply:
+        length = request.content_length
+        if length is not None and length > MAX_BULK_MESSAGE:
+            raise Refused(Reason.BODY_TOO_LARGE, f"{length} bytes announced")
+        subject = await self._identify(passage, request)
+        content = request.content
+        # Nearly always the whole body came with the head.
+        body = content.read_nowait() if content.is_eof() else await _read_body(request)
+        message = read_message(body)
+        allowed = self._gate.judge(
+            passage, subject, CatalogAddress(route.catalog, route.prefix), route.target, message
+        )
+        allow = await allowed if isinstance(allowed, Awaitable) else allowed
+        judged = passage.request
+        assert judged is not None  # noqa: S101 - an Allow stands on a classified request
+        judged_ns = perf_counter_ns()
+        credentials = self._credentials.current(judged.storage, judged.bucket)
+        signed = self._signer.sign(allow, judged, credentials, event_id=passage.event_id, now=time())
+        passage.judged_ns = judged_ns
+        passage.stamped = judged.storage.stamp is Stamp.QUERY
+        passage.access_key_id = credentials.access_key_id
+        cache = NO_CACHE
+        # Any other answer could be replayed by the client's cache for another body, or after a revoke.
+        if self._client_cache.reads and judged.method in ("GET", "HEAD") and not subject.delegated:
+            cache = PRIVATE
+            passage.cacheable = True
+        self._recorder.allowed(passage)
+        return answer(signed, passage.request_id, cache)
+
+    async def _config(self, passage: Passage, route: Route, request: web.BaseRequest, query: str) -> Reply:
+        subject = await self._identify(passage, request)
+        address = CatalogAddress(route.catalog, _warehouse(query))
+        signing = True
+        state = self._gate.state
+        try:
+            catalog = self._gate.catalog(passage, state, subject, address)
+        except Refused as refused:
+            if refused.reason not in (Reason.REMOTE_SIGNING_OFF, Reason.CATALOG_FEDERATED):
+                raise
+            catalog, signing = state.catalogs[passage.catalog], False
+        config = client_config(
+            catalog, self._public_url, signing=signing, delegation=request.headers.get(DELEGATION_HEADER, "")
+        )
+        self._recorder.allowed(passage)
+        return answer(config, passage.request_id)
+
+    async def _identify(self, passage: Passage, request: web.BaseRequest) -> Subject:
+        principal = self._authenticator.authenticate(read_bearer(request.headers.get("Authorization")))
+        if isinstance(principal, Awaitable):
+            principal = await principal
+        subject = Subject(principal, principal)
+        passage.subject = subject
+        return subject
+
+    def _refuse(self, passage: Passage, reason: Reason, detail: str) -> Reply:
+        try:
+            self._recorder.refused(passage, reason, detail)
+        except Refused as refused:
+            # The audit trail took neither: nothing is served, a refusal least of all.
+            reason = refused.reason
+        return refusal(reason, passage.request_id)
+
+
+async def _read_body(request: web.BaseRequest) -> bytes:
+    """Read at most the largest message; what lies beyond is not read."""
+    chunks = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            while chunk := await request.content.readany():
+                chunks += chunk
+                if len(chunks) > MAX_BULK_MESSAGE:
+                    raise Refused(Reason.BODY_TOO_LARGE, f"more than {MAX_BULK_MESSAGE} bytes")
+    except TimeoutError:
+        raise Refused(Reason.BODY_TIMEOUT, f"{len(chunks)} bytes in {BODY_TIMEOUT:.0f} s") from None
+    return bytes(chunks)
+
+
+def _warehouse(query: str) -> str | None:
+    """Return the catalog that `?warehouse=` names, if any."""
+    return parse_query(query).get("warehouse") if query else None

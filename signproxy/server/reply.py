@@ -1,0 +1,84 @@
+"""Answer with one write: a response whose bytes are complete before aiohttp sees it.
+
+`web.Response` costs a third of a signature in header bookkeeping. This class writes head and body itself, and
+therefore owns what aiohttp would have done: keep-alive, the date, and that no reflected text can end a line.
+"""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from aiohttp import HttpVersion11, web
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    413: "Content Too Large",
+    429: "Too Many Requests",
+    499: "Client Closed Request",
+    503: "Service Unavailable",
+}
+_CLOSE = "Connection: close\r\n\r\n"
+_END = "\r\n"
+_STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in _REASONS.items()}
+
+
+class Reply(web.StreamResponse):
+    """A finished answer. `headers` are written as spelled: Java looks for `Cache-Control` exactly so."""
+
+    __slots__ = ("_body", "_close", "_lines", "_writer")
+
+    def __init__(self, status: int, lines: str, body: bytes, *, close: bool = False) -> None:
+        # StreamResponse's own state is never used: what aiohttp reads of an answer is overridden below.
+        self._lines = lines
+        self._body = body
+        self._close = close
+        self._status = status
+        self._writer: AbstractStreamWriter | None = None
+
+    @property
+    def status(self) -> int:
+        return self._status
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return not self._close
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Take note of the request; nothing is written before the end."""
+        self._writer = request.writer
+        self._close = self._close or not request.keep_alive or request.version < HttpVersion11
+        if request.method == "HEAD":
+            self._body = b""
+        return self._writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write head and body at once."""
+        head = (
+            f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._body)}\r\nDate: {_date()}\r\n"
+            f"{_CLOSE if self._close else _END}"
+        )
+        assert self._writer is not None  # noqa: S101 - aiohttp calls prepare first
+        await self._writer.write(head.encode("latin-1") + self._body)
+
+
+_date_second = 0
+_date_text = ""
+
+
+def _date() -> str:
+    global _date_second, _date_text  # noqa: PLW0603 - one text per second, shared by all answers of the loop
+    second = int(time.time())
+    if second != _date_second:
+        _date_text = formatdate(second, usegmt=True)
+        _date_second = second
+    return _date_text

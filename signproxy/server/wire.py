@@ -1,0 +1,40 @@
+"""Write answers and refusals as the Iceberg specification has them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.errors import Reason
+from signproxy.server.reply import Reply
+
+_encode = msgspec.json.Encoder().encode
+
+JSON = "Content-Type: application/json\r\n"
+NO_CACHE = "Cache-Control: no-cache\r\n"
+PRIVATE = "Cache-Control: private\r\n"
+"""Iceberg 1.12 keeps an answer for 30 s on this value in any spelling, without looking at principal or table."""
+
+# Iceberg Java repeats a sign call only after 429, or 503 with Retry-After. A fault of our own is not repeated.
+_RETRY = {
+    Reason.KEYS_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.CREDENTIALS_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.AUDIT_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.RATE_LIMITED: "Retry-After: 1\r\n",
+}
+
+
+def answer(value: object, request_id: str, cache: str = NO_CACHE) -> Reply:
+    """Return a 200 with a JSON body. The spelling of the header names is part of the contract."""
+    return Reply(200, f"{JSON}{cache}X-Request-ID: {request_id}\r\n", _encode(value))
+
+
+def refusal(reason: Reason, request_id: str) -> Reply:
+    """Return the error of a reason code: what the caller may know, never the operator's detail."""
+    spec = reason.value
+    error = {"message": spec.message, "type": spec.type, "code": spec.status, "request_id": request_id}
+    lines = f"{JSON}{NO_CACHE}X-Request-ID: {request_id}\r\n{_RETRY.get(reason, '')}"
+    if spec.status == 401:
+        lines += 'WWW-Authenticate: Bearer realm="signproxy"\r\n'
+    # What is left of an oversized or late body is not read, so the connection cannot go on.
+    close = reason in (Reason.BODY_TOO_LARGE, Reason.BODY_TIMEOUT)
+    return Reply(spec.status, lines, _encode({"error": error}), close=close)

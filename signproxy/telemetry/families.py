@@ -1,0 +1,302 @@
+"""Count and measure cheaply, in a form that adds up over processes.
+
+A child is looked up once, where the caller is made, and then costs one method call per event. Nothing here needs
+prometheus_client: it takes 38 ms and 14 MB, the text format takes one small module (`exposition`), and the tests
+read that module's output with prometheus_client's own parser.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import TypeVar
+
+import msgspec
+
+MAX_CHILDREN = 1000
+"""Labels are closed sets. More children than this is a label that a caller can choose, which no memory outlasts."""
+
+Labels = tuple[str, ...]
+
+
+class Type(Enum):
+    """The metric's type, as Prometheus calls it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Stability(Enum):
+    """What an operator may build on."""
+
+    STABLE = "stable"
+    EXPERIMENTAL = "experimental"
+
+
+_STABLE = Stability.STABLE
+
+
+class Fold(Enum):
+    """How the values of several processes become one. Counters and histograms always add up."""
+
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
+class Family(msgspec.Struct, frozen=True):
+    """What a metric is, apart from its values."""
+
+    name: str
+    type: Type
+    help: str
+    labels: Labels = ()
+    stability: Stability = Stability.STABLE
+    fold: Fold = Fold.SUM
+    bounds: tuple[float, ...] = ()
+    """Upper bounds of a histogram's buckets, without infinity."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One child's value; of a histogram the count per bucket, the one above all bounds last, then the sum."""
+
+    labels: Labels
+    values: tuple[float, ...]
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """A metric at one moment, as one process hands it to another."""
+
+    name: str
+    samples: tuple[Sample, ...]
+
+
+class Counter:
+    """A number that only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def inc(self, amount: float = 1) -> None:
+        """Add to the number."""
+        self.value += amount
+
+
+class Gauge:
+    """A number that goes up and down."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def set(self, value: float) -> None:
+        """Replace the number."""
+        self.value = value
+
+
+class Histogram:
+    """How often values fell below each bound."""
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+
+class CounterFamily:
+    """The counters of one name."""
+
+    __slots__ = ("_children", "family")
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self._children: dict[Labels, Counter] = {}
+
+    def labels(self, *labels: str) -> Counter:
+        """Return the counter with these label values; keep it instead of asking again."""
+        child = self._children.get(labels)
+        if child is None:
+            child = _adopt(self.family, self._children, labels, Counter())
+        return child
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what was counted so far."""
+        for labels, child in list(self._children.items()):
+            yield Sample(labels, (child.value,))
+
+
+class GaugeFamily:
+    """The gauges of one name."""
+
+    __slots__ = ("_children", "family")
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self._children: dict[Labels, Gauge] = {}
+
+    def labels(self, *labels: str) -> Gauge:
+        """Return the gauge with these label values."""
+        child = self._children.get(labels)
+        if child is None:
+            child = _adopt(self.family, self._children, labels, Gauge())
+        return child
+
+    def replace(self, labels: Labels, value: float) -> None:
+        """Set one child and forget the others, as an info metric needs it when its label changes."""
+        self._children = {}
+        self.labels(*labels).set(value)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the values of this moment."""
+        for labels, child in list(self._children.items()):
+            yield Sample(labels, (child.value,))
+
+
+class HistogramFamily:
+    """The histograms of one name."""
+
+    __slots__ = ("_children", "family")
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self._children: dict[Labels, Histogram] = {}
+
+    def labels(self, *labels: str) -> Histogram:
+        """Return the histogram with these label values; keep it instead of asking again."""
+        child = self._children.get(labels)
+        if child is None:
+            child = _adopt(self.family, self._children, labels, Histogram(self.family.bounds))
+        return child
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what was observed so far."""
+        for labels, child in list(self._children.items()):
+            yield Sample(labels, (*child.counts, child.total))
+
+
+class ReadFamily:
+    """A number that is kept elsewhere and read when somebody looks."""
+
+    __slots__ = ("_read", "family")
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self._read: Callable[[], Mapping[Labels, float]] = dict
+
+    def read_from(self, read: Callable[[], Mapping[Labels, float]]) -> None:
+        """Name the function that returns the values by label values."""
+        self._read = read
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the values of this moment."""
+        for labels, value in self._read().items():
+            yield Sample(labels, (value,))
+
+
+AnyFamily = CounterFamily | GaugeFamily | HistogramFamily | ReadFamily
+
+F = TypeVar("F", CounterFamily, GaugeFamily, HistogramFamily, ReadFamily)
+C = TypeVar("C", Counter, Gauge, Histogram)
+
+
+class Registry:
+    """Every metric of a process, in the order of their declaration."""
+
+    __slots__ = ("_families",)
+
+    def __init__(self) -> None:
+        self._families: dict[str, AnyFamily] = {}
+
+    def counter(self, name: str, text: str, labels: Labels = (), *, stability: Stability = _STABLE) -> CounterFamily:
+        """Declare counters."""
+        return self._add(CounterFamily(Family(name, Type.COUNTER, text, labels, stability)))
+
+    def gauge(
+        self, name: str, text: str, labels: Labels = (), *, fold: Fold = Fold.SUM, stability: Stability = _STABLE
+    ) -> GaugeFamily:
+        """Declare gauges."""
+        return self._add(GaugeFamily(Family(name, Type.GAUGE, text, labels, stability, fold)))
+
+    def histogram(
+        self, name: str, text: str, bounds: tuple[float, ...], labels: Labels = (), *, stability: Stability = _STABLE
+    ) -> HistogramFamily:
+        """Declare histograms with these upper bounds."""
+        if not bounds or list(bounds) != sorted(set(bounds)):
+            raise ValueError(f"the bounds of {name} must grow")
+        return self._add(HistogramFamily(Family(name, Type.HISTOGRAM, text, labels, stability, bounds=bounds)))
+
+    def read(
+        self,
+        name: str,
+        kind: Type,
+        text: str,
+        labels: Labels = (),
+        *,
+        fold: Fold = Fold.SUM,
+        stability: Stability = _STABLE,
+    ) -> ReadFamily:
+        """Declare numbers that are kept elsewhere."""
+        return self._add(ReadFamily(Family(name, kind, text, labels, stability, fold)))
+
+    def families(self) -> list[Family]:
+        """Return what every metric is, for the documentation."""
+        return [each.family for each in self._families.values()]
+
+    def snapshot(self) -> tuple[Counted, ...]:
+        """Return every value of this process at this moment."""
+        return tuple(Counted(name, tuple(each.samples())) for name, each in self._families.items())
+
+    def _add(self, family: F) -> F:
+        name = family.family.name
+        if name in self._families:
+            raise ValueError(f"two metrics are called {name}")
+        self._families[name] = family
+        return family
+
+
+def add_up(families: Iterable[Family], snapshots: Iterable[tuple[Counted, ...]]) -> tuple[Counted, ...]:
+    """Return the values of several processes as if they were one's."""
+    folds = {family.name: family.fold for family in families}
+    totals: dict[str, dict[Labels, tuple[float, ...]]] = {name: {} for name in folds}
+    for snapshot in snapshots:
+        for counted in snapshot:
+            total = totals[counted.name]
+            for sample in counted.samples:
+                held = total.get(sample.labels)
+                total[sample.labels] = (
+                    sample.values if held is None else _folded(folds[counted.name], held, sample.values)
+                )
+    return tuple(
+        Counted(name, tuple(Sample(labels, values) for labels, values in total.items()))
+        for name, total in totals.items()
+    )
+
+
+def _folded(fold: Fold, one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+    match fold:
+        case Fold.SUM:
+            return tuple(a + b for a, b in zip(one, other, strict=True))
+        case Fold.MIN:
+            return min(one, other)
+        case Fold.MAX:
+            return max(one, other)
+
+
+def _adopt(family: Family, children: dict[Labels, C], labels: Labels, child: C) -> C:
+    if len(labels) != len(family.labels):
+        raise ValueError(f"{family.name} has the labels {family.labels}, not {len(labels)}")
+    if len(children) >= MAX_CHILDREN:
+        raise ValueError(f"{family.name} has {MAX_CHILDREN} children already: one of its labels is no closed set")
+    return children.setdefault(labels, child)

@@ -1,0 +1,1 @@
+"""Prove what signproxy promises, room by room."""

@@ -1,0 +1,76 @@
+"""Start each store once per run, in a directory that goes with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.e2e.stores import STORES, RunningStore, StoreKind
+from tests.e2e.stores.direct import Owner
+
+TIMEOUT = 1800
+"""Seconds for one test; the first one builds the stores where the cache is cold."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give end-to-end tests the time that building a store takes."""
+    for item in items:
+        if item.path.is_relative_to(__file__.rpartition("/")[0]) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
+
+
+class Shelf:
+    """Stores by name, started when they are first asked for."""
+
+    def __init__(self, factory: pytest.TempPathFactory, stack: ExitStack) -> None:
+        self._factory = factory
+        self._stack = stack
+        self._running: dict[str, RunningStore] = {}
+
+    def get(self, kind: StoreKind) -> RunningStore:
+        """Return the running store."""
+        if kind.name not in self._running:
+            directory = self._factory.mktemp(kind.name, numbered=True)
+            self._running[kind.name] = self._stack.enter_context(kind.run(directory))
+        return self._running[kind.name]
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    with ExitStack() as stack:
+        yield Shelf(tmp_path_factory, stack)
+
+
+@pytest.fixture(params=STORES, ids=str)
+def store(request: pytest.FixtureRequest, shelf: Shelf) -> Iterator[RunningStore]:
+    running = shelf.get(request.param)
+    yield running
+    if getattr(request.node, "e2e_failed", False):
+        print(f"--- log of {running}\n{running.log()}")  # noqa: T201  # pytest shows it with the failure
+
+
+@pytest.fixture
+def owner(store: RunningStore) -> Iterator[Owner]:
+    one = Owner(store)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def bucket(owner: Owner, request: pytest.FixtureRequest) -> str:
+    """Return a new bucket; tests of one run share the stores, never a bucket."""
+    name = re.sub("[^a-z0-9]+", "-", f"{request.node.name}-{id(request.node):x}".lower()).strip("-")[-50:].strip("-")
+    owner.must("PUT", name)
+    return name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note a failure, so that the fixture can show the store's log."""
+    report = yield
+    if report.failed:
+        item.e2e_failed = True  # type: ignore[attr-defined]  # read back by the fixture of the same item
+    return report

@@ -1,0 +1,1 @@
+"""Ask signproxy for thousands of signatures, use each, and look whether anything outside the table was touched."""

@@ -1,0 +1,1 @@
+"""Change the pure rooms one expression at a time and see whether a test notices."""

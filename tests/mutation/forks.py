@@ -1,0 +1,127 @@
+"""Run work in forked processes: side by side, bounded in time, and leaving nothing behind in this one."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# A mutant that allocates without end must not take the machine with it.
+_MEMORY = 8 << 30
+_UNCHANGED, _NOTICED, _BROKEN, _NOT_EXCHANGED = 0, 1, 3, 4
+
+
+class Outcome(Enum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    SURVIVED = "survived"
+    TIMEOUT = "timeout"
+    """It ran into the time limit, which a test would notice too."""
+    NOT_EXCHANGED = "not exchanged"
+    """The live function cannot take the changed code: to be run with a fresh import."""
+
+
+class NotExchangeable(Exception):
+    """The live function is wrapped away, or closes over other variables than the changed code."""
+
+
+class WorkFailed(RuntimeError):
+    """The work itself failed, so that nothing can be said about the tests."""
+
+
+def isolated(work: Callable[[], T]) -> T:
+    """Return what the work returns, done in a process of its own: what it imports and patches ends with it."""
+    with tempfile.TemporaryDirectory() as directory:
+        answer, output = Path(directory, "answer"), Path(directory, "output")
+        pid = os.fork()
+        if pid == 0:
+            status = _BROKEN
+            try:
+                _redirect(output)
+                answer.write_bytes(pickle.dumps(work()))
+                status = _UNCHANGED
+            except BaseException:  # noqa: BLE001  (the outermost of this process: what is raised is shown by the parent)
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(status)
+        _, code = os.waitpid(pid, 0)
+        if code:
+            raise WorkFailed(output.read_text(errors="replace")[-6000:])
+        return pickle.loads(answer.read_bytes())  # type: ignore[no-any-return]  # noqa: S301  (written just above)
+
+
+def each(jobs: Iterable[tuple[int, float, Callable[[], bool]]], workers: int, until: float) -> dict[int, Outcome]:
+    """Run each job (number, seconds, whether a test noticed) in a fork; start none after `until`."""
+    outcomes: dict[int, Outcome] = {}
+    running: dict[int, int] = {}
+
+    def reap() -> None:
+        pid, code = os.wait()
+        outcomes[running.pop(pid)] = _outcome(code)
+
+    for number, seconds, noticed in jobs:
+        if time.monotonic() > until:
+            break
+        if len(running) >= workers:
+            reap()
+        pid = os.fork()
+        if pid == 0:
+            _run(seconds, noticed)
+        running[pid] = number
+    while running:
+        reap()
+    return outcomes
+
+
+def _run(seconds: float, noticed: Callable[[], bool]) -> None:
+    status = _BROKEN
+    shown = os.dup(2)
+    try:
+        _redirect(Path(os.devnull))
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        # The signal's default action ends the process wherever it hangs, in C code too.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        status = _NOTICED if noticed() else _UNCHANGED
+    except NotExchangeable:
+        status = _NOT_EXCHANGED
+    except BaseException:  # noqa: BLE001  (the outermost of this process)
+        os.write(shown, traceback.format_exc().encode())
+    finally:
+        os._exit(status)
+
+
+def _outcome(code: int) -> Outcome:
+    if os.WIFSIGNALED(code):
+        return Outcome.TIMEOUT if os.WTERMSIG(code) == signal.SIGALRM else Outcome.KILLED
+    match os.WEXITSTATUS(code):
+        case 0:
+            return Outcome.SURVIVED
+        case 1:
+            return Outcome.KILLED
+        case 4:
+            return Outcome.NOT_EXCHANGED
+        case status:
+            raise WorkFailed(f"a mutant could not be run: status {status}")
+
+
+def _redirect(path: Path) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)

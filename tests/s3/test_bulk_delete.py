@@ -1,0 +1,442 @@
+"""A bulk delete is signed for exactly the keys that every store will read out of its body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from html import unescape
+from typing import Any
+from xml.dom import minidom
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+import botocore.loaders
+import botocore.model
+import botocore.serialize
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.bulk_delete import MAX_BODY_BYTES, MAX_KEYS, delete_keys
+from signproxy.s3.key import MAX_KEY_BYTES, check_key
+
+NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+
+
+def body_of(inner: str, *, root: str = "Delete", before: str = "") -> bytes:
+    return f"{before}<{root}>{inner}</{root.partition(' ')[0]}>".encode()
+
+
+def objects(keys: Iterable[str]) -> str:
+    return "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
+
+
+def keys_or_refusal(body: bytes) -> tuple[str, ...] | Refused:
+    try:
+        return delete_keys(body)
+    except Refused as refusal:
+        if refusal.reason is not Reason.DELETE_BODY:
+            raise
+        return refusal
+
+
+def refusal_of(body: bytes) -> Refused:
+    refusal = keys_or_refusal(body)
+    assert isinstance(refusal, Refused)
+    return refusal
+
+
+@pytest.mark.parametrize(
+    ("body", "keys"),
+    (
+        pytest.param(body_of(objects(["t/a"])), ("t/a",), id="bare"),
+        pytest.param(
+            body_of(
+                "<Object><Key>t/a</Key></Object><Object><Key>t/b</Key></Object>",
+                root=f"Delete {NAMESPACE}",
+                before='<?xml version="1.0" encoding="UTF-8"?>',
+            ),
+            ("t/a", "t/b"),
+            id="Iceberg Java",
+        ),
+        pytest.param(
+            body_of(
+                "\n  <Quiet>true</Quiet>\r\n\t<Object>\n <Key>t/a</Key>\n </Object>\n",
+                root=f"Delete {NAMESPACE}",
+                before="<?xml version='1.0' encoding='utf-8' standalone='yes'?>\n",
+            )
+            + b"\n \n",
+            ("t/a",),
+            id="indented, quiet first",
+        ),
+        pytest.param(body_of(objects(["t/a"]), before='<?xml version="1.0"?>'), ("t/a",), id="no encoding declared"),
+        pytest.param(body_of(objects(["t/a"]) + "<Quiet>t&#114;ue</Quiet>"), ("t/a",), id="quiet in pieces"),
+        pytest.param(body_of(objects(["t/a"]) + "<Quiet>false</Quiet>"), ("t/a",), id="quiet last"),
+        pytest.param(body_of(objects(["b", "a", "c"])), ("b", "a", "c"), id="order kept"),
+        pytest.param(body_of(objects(["t/A", "t/a"])), ("t/A", "t/a"), id="two spellings are two keys"),
+        pytest.param(body_of(objects(["t/d=a+b%3D1"])), ("t/d=a+b%3D1",), id="plus and percent are literal"),
+        pytest.param(body_of(objects(["t/a b  c"])), ("t/a b  c",), id="inner spaces kept"),
+        pytest.param(
+            body_of("<Object><Key>t/&lt;&gt;&amp;&quot;&apos;</Key></Object>"), ("t/<>&\"'",), id="XML's five entities"
+        ),
+        pytest.param(
+            body_of("<Object><Key>t/&#65;&#x42;&#x1F600;</Key></Object>"), ("t/AB😀",), id="character references"
+        ),
+        # Double escapes are text: decoding twice would delete another key.
+        pytest.param(body_of("<Object><Key>t/&amp;#65;</Key></Object>"), ("t/&#65;",), id="decoded once"),
+        pytest.param(body_of(objects(["t/日本/😀"])), ("t/日本/😀",), id="beyond the basic plane"),
+        pytest.param(body_of(objects(["t/e\u0301", "t/é"])), ("t/e\u0301", "t/é"), id="not normalised"),
+        pytest.param(body_of(objects(["t/]]"])), ("t/]]",), id="brackets"),
+        # A reference in the declared namespace is the same namespace to every parser.
+        pytest.param(
+            body_of(objects(["t/a"]), root='Delete xmlns="http://s3.amazonaws.com/doc/2006&#45;03-01/"'),
+            ("t/a",),
+            id="namespace by reference",
+        ),
+    ),
+)
+def test_the_keys_of_a_documented_body_are_read_as_written(body: bytes, keys: tuple[str, ...]) -> None:
+    """Every commit of every writer ends with such a body; a key read wrong is a file deleted wrong."""
+    assert delete_keys(body) == keys
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    (
+        (b"", "no element found"),
+        (b"keys", "syntax error"),
+        (b"<Delete>", "no element found"),
+        (b'{"Key":"t/a"}', "not well-formed (invalid token)"),
+        (body_of("<Object><Key>t/a</Object></Key>"), "mismatched tag"),
+        # Parsers that stop at the end of the first document never see the second.
+        (body_of(objects(["t/a"])) * 2, "junk after document element"),
+        (body_of("<Object><Key>t/a]]>b</Key></Object>"), "not well-formed (invalid token)"),
+        (
+            b" " + body_of(objects(["t/a"]), before='<?xml version="1.0"?>'),
+            "XML or text declaration not at start of entity",
+        ),
+        (body_of("<Object><Key>&amp;&nbsp;</Key></Object>"), "undefined entity"),
+        (body_of("<Object><Key>&#xD800;</Key></Object>"), "reference to invalid character number"),
+        (body_of("<Object><Key>&#0;</Key></Object>"), "reference to invalid character number"),
+        (body_of(objects(["t/a"]), root=f"Delete {NAMESPACE} {NAMESPACE}"), "duplicate attribute"),
+    ),
+)
+def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
+    """Parsers repair such bodies each in its own way."""
+    assert refusal_of(body).detail.startswith(f"not well-formed XML: {fault}: line 1, column ")
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    (
+        # Encodings
+        (b"\xef\xbb\xbf" + body_of(objects(["t/a"])), "a byte order mark or NUL"),
+        (body_of(objects(["t/a"])).decode().encode("utf-16"), "a byte order mark or NUL"),
+        (body_of(objects(["t/a"])).decode().encode("utf-16-le"), "a byte order mark or NUL"),
+        (body_of(objects(["t/a"])).decode().encode("utf-16-be"), "a byte order mark or NUL"),
+        (b"\xfe\xff" + body_of(objects(["t/a"])), "not UTF-8 at byte 0"),
+        (body_of(objects(["t/\0"])), "a byte order mark or NUL"),
+        (b"<Delete><Object><Key>t/\xe9</Key></Object></Delete>", "not UTF-8 at byte 23"),
+        # An overlong slash, and a surrogate pair written as two characters.
+        (b"<Delete><Object><Key>t\xc0\xafa</Key></Object></Delete>", "not UTF-8 at byte 22"),
+        (b"<Delete><Object><Key>t/\xed\xa0\xbd\xed\xb8\x80</Key></Object></Delete>", "not UTF-8 at byte 23"),
+        (body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="UTF-16"?>'), "encoding 'UTF-16'"),
+        (body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="ISO-8859-1"?>'), "encoding 'ISO-8859-1'"),
+        (body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="UTF-7"?>'), "encoding 'UTF-7'"),
+        # XML 1.1 ends lines, and so keys, elsewhere.
+        (body_of(objects(["t/a"]), before='<?xml version="1.1"?>'), "XML version '1.1'"),
+        # Document types, entities
+        (body_of(objects(["t/a"]), before="<!DOCTYPE Delete>"), "a document type"),
+        (
+            body_of("<Object><Key>&d;</Key></Object>", before='<!DOCTYPE Delete [<!ENTITY d "d">]>'),
+            "a document type",
+        ),
+        (
+            body_of(
+                "<Object><Key>&x;</Key></Object>", before='<!DOCTYPE Delete [<!ENTITY x SYSTEM "file:///etc/hosts">]>'
+            ),
+            "a document type",
+        ),
+        (body_of(objects(["t/a"]), before='<!DOCTYPE Delete SYSTEM "http://127.0.0.1/d.dtd">'), "a document type"),
+        (
+            body_of(objects(["t/a"]), before='<!DOCTYPE Delete [<!ENTITY % p SYSTEM "file:///p">%p;]>'),
+            "a document type",
+        ),
+        # Default attributes would come from here.
+        (
+            body_of(objects(["t/a"]), before='<!DOCTYPE Delete [<!ATTLIST Key xml:space CDATA "default">]>'),
+            "a document type",
+        ),
+        # What some parsers drop and others split a text at
+        (body_of("<Object><Key>t/a<!-- -->b</Key></Object>"), "a comment"),
+        (body_of(f"<!-- -->{objects(['t/a'])}"), "a comment"),
+        (body_of(objects(["t/a"])) + b"<!-- -->", "a comment"),
+        (body_of(objects(["t/a"]), before="<!-- -->"), "a comment"),
+        (body_of("<Object><Key>t/a<?p q?>b</Key></Object>"), "a processing instruction"),
+        (body_of(objects(["t/a"]), before='<?xml-stylesheet href="a"?>'), "a processing instruction"),
+        (body_of("<Object><Key><![CDATA[t/a]]></Key></Object>"), "a CDATA section"),
+        (body_of(f"<![CDATA[]]>{objects(['t/a'])}"), "a CDATA section"),
+        # Structure
+        (b"<Delete/>", "no Object"),
+        (body_of(""), "no Object"),
+        (body_of("<Quiet>true</Quiet>"), "no Object"),
+        (b"<Object><Key>t/a</Key></Object>", "element 'Object' in the document"),
+        (body_of(objects(["t/a"]), root="delete"), "element 'delete' in the document"),
+        (body_of("<Key>t/a</Key>"), "element 'Key' in Delete"),
+        (body_of("<object><Key>t/a</Key></object>"), "element 'object' in Delete"),
+        (body_of("<Object><key>t/a</key></Object>"), "element 'key' in Object"),
+        (body_of("<Object><Object><Key>t/a</Key></Object></Object>"), "element 'Object' in Object"),
+        (body_of(f"<Delete>{objects(['t/a'])}</Delete>"), "element 'Delete' in Delete"),
+        (body_of("<Object><Key>t/<b>a</b></Key></Object>"), "element 'b' in Key"),
+        (body_of("<Object><Key>t/<Key>a</Key></Key></Object>"), "element 'Key' in Key"),
+        (body_of("<Quiet><Key>t/a</Key></Quiet>"), "element 'Key' in Quiet"),
+        (body_of("<Object><Quiet>true</Quiet></Object>"), "element 'Quiet' in Object"),
+        (body_of("<Object/>"), "object 1: no Key"),
+        (body_of(objects(["t/a"]) + "<Object> </Object>"), "object 2: no Key"),
+        (body_of("<Object><Key>t/a</Key><Key>t/b</Key></Object>"), "object 1: a second Key"),
+        (body_of(objects(["t/a"]) + "<Object><Key>t/b</Key><Key/></Object>"), "object 2: a second Key"),
+        (body_of("<Object><Key>t/a</Key>b</Object>"), "text in Object"),
+        (body_of(f"a{objects(['t/a'])}"), "text in Delete"),
+        # White space to Python, none to XML.
+        (body_of(f"\u00a0{objects(['t/a'])}"), "text in Delete"),
+        (body_of(objects(["t/a"]) + "&#65;"), "text in Delete"),
+        # What deletes more, or something else, than the key says
+        (body_of("<Object><Key>t/a</Key><VersionId>null</VersionId></Object>"), "element 'VersionId' in Object"),
+        (body_of("<Object><VersionId/><Key>t/a</Key></Object>"), "element 'VersionId' in Object"),
+        (body_of("<Object><Key>t/a</Key><ETag>e</ETag></Object>"), "element 'ETag' in Object"),
+        (body_of("<Object><Key>t/a</Key><LastModifiedTime/></Object>"), "element 'LastModifiedTime' in Object"),
+        (body_of("<Object><Key>t/a</Key><Size>1</Size></Object>"), "element 'Size' in Object"),
+        (body_of(objects(["t/a"]) + "<Prefix>t/</Prefix>"), "element 'Prefix' in Delete"),
+        # Names and attributes
+        (body_of(objects(["t/a"]), root='Delete xmlns="http://example.org/"'), "attributes of Delete"),
+        (body_of(objects(["t/a"]), root='Delete xmlns=""'), "attributes of Delete"),
+        (body_of(objects(["t/a"]), root='Delete a="b"'), "attributes of Delete"),
+        (body_of(objects(["t/a"]), root=f'Delete {NAMESPACE} a="b"'), "attributes of Delete"),
+        (body_of(f"<Object {NAMESPACE}><Key>t/a</Key></Object>"), "attributes of Object"),
+        (body_of('<Object><Key xml:space="preserve">t/a</Key></Object>'), "attributes of Key"),
+        (body_of('<Object><Key encoding="url">t%2Fa</Key></Object>'), "attributes of Key"),
+        (body_of(f'{objects(["t/a"])}<Quiet a="">true</Quiet>'), "attributes of Quiet"),
+        (
+            f'<s:Delete xmlns:s="http://s3.amazonaws.com/doc/2006-03-01/">{objects(["t/a"])}</s:Delete>'.encode(),
+            "element 's:Delete' in the document",
+        ),
+        (body_of("<Object><s:Key>t/a</s:Key></Object>"), "element 's:Key' in Object"),
+        # Quiet
+        (body_of(objects(["t/a"]) + "<Quiet/>"), "Quiet is neither true nor false"),
+        (body_of(objects(["t/a"]) + "<Quiet>True</Quiet>"), "Quiet is neither true nor false"),
+        (body_of(objects(["t/a"]) + "<Quiet> true</Quiet>"), "Quiet is neither true nor false"),
+        (body_of("<Quiet>true</Quiet>" + objects(["t/a"]) + "<Quiet>true</Quiet>"), "a second Quiet"),
+        # Keys
+        (body_of("<Object><Key/></Object>"), "object 1: key_empty_segment: key ''"),
+        (body_of(objects(["t/a", "/t/b"])), "object 2: key_empty_segment: key '/t/b'"),
+        (body_of(objects(["t/a", "t/b", "t//c"])), "object 3: key_empty_segment: key 't//c'"),
+        (body_of(objects(["t/../u/a"])), "object 1: key_dot_segment: key 't/../u/a'"),
+        (body_of(objects(["t\\a"])), "object 1: key_character: key 't\\\\a'"),
+        # XML turns a carriage return into a line feed, a reference to one stays: no key of ours has either.
+        (body_of(objects(["t/a\r\nb"])), "object 1: key_character: key 't/a\\nb'"),
+        (body_of(objects(["t/a\rb"])), "object 1: key_character: key 't/a\\nb'"),
+        (body_of("<Object><Key>t/a&#13;b</Key></Object>"), "object 1: key_character: key 't/a\\rb'"),
+        (body_of("<Object><Key>t/a&#x85;b</Key></Object>"), "object 1: key_character: key 't/a\\x85b'"),
+        (body_of("<Object><Key>\nt/a\n</Key></Object>"), "object 1: key_character: key '\\nt/a\\n'"),
+        # Trimmed, as some parsers do, these would be metadata files.
+        (body_of(objects(["t/v1.metadata.json "])), "object 1: white space around key 't/v1.metadata.json '"),
+        (body_of(objects([" t/a"])), "object 1: white space around key ' t/a'"),
+        (body_of(objects(["t/a\u3000"])), "object 1: white space around key 't/a\\u3000'"),
+        (body_of(objects(["t/a", "t/b", "t/a"])), "object 3: key 't/a' is repeated"),
+        (
+            body_of("<Object><Key>t/a</Key></Object><Object><Key>t/&#97;</Key></Object>"),
+            "object 2: key 't/a' is repeated",
+        ),
+    ),
+)
+def test_what_a_parser_might_read_otherwise_is_refused(body: bytes, detail: str) -> None:
+    """The store would delete other files than those that were judged."""
+    assert refusal_of(body).detail == detail
+
+
+def test_a_thousand_keys_are_read_and_one_more_is_refused() -> None:
+    """S3 refuses a longer list only after it was signed; a signer without a bound can be kept busy."""
+    keys = tuple(f"t/{number}" for number in range(MAX_KEYS + 1))
+    assert delete_keys(body_of(objects(keys[:-1]))) == keys[:-1]
+    assert refusal_of(body_of(objects(keys))).detail == "more than 1000 objects"
+
+
+def test_two_mebibytes_are_read_and_one_byte_more_is_refused() -> None:
+    """The largest body that S3 takes must pass, and no larger one may cost a parse."""
+    body = body_of(objects(["t/a"]))
+    largest = body + b"\n" * (MAX_BODY_BYTES - len(body))
+    assert len(largest) == 2 * 1024 * 1024
+    assert delete_keys(largest) == ("t/a",)
+    assert refusal_of(largest + b"\n").detail == "2097153 bytes, at most 2097152 are read"
+
+
+@pytest.mark.parametrize("character", ("a", "é", "😀", "&"))
+def test_the_longest_key_is_read_and_a_longer_one_is_refused(character: str) -> None:
+    """A key's limit counts UTF-8 bytes, however many characters or references they are written as."""
+    longest = "t/aa" + character * ((MAX_KEY_BYTES - 4) // len(character.encode()))
+    assert len(longest.encode()) == MAX_KEY_BYTES
+    assert delete_keys(body_of(objects([longest]))) == (longest,)
+    assert refusal_of(body_of(objects([longest + "a"]))).detail.startswith("object 1: key_too_long: ")
+
+
+def test_a_text_in_many_pieces_is_one_key() -> None:
+    """The parser hands a text over in pieces; a key that lost one is another key."""
+    keys = tuple(f"t/{number}/{'&<é>' * 200}" for number in range(200))
+    body = body_of(objects(keys))
+    assert len(body) > 400_000
+    assert delete_keys(body) == keys
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        body_of(f"<{'x' * 1_000_000}/>"),
+        body_of(objects(["t/" + "\x07" * 1_000_000]).replace("\x07", "\\")),
+        body_of(objects(["t/" + "\u2028" * 300_000])),
+        body_of(objects(["t/a"]), root="Delete " + " ".join(f'a{number}=""' for number in range(50_000))),
+        body_of(objects(["t/a"]), before=f'<?xml version="1.0" encoding="{"x" * 1_000_000}"?>'),
+        body_of(objects(["t/a"]), before=f'<?xml version="1.{"0" * 1_000_000}"?>'),
+    ),
+    ids=("element", "long key", "odd key", "attributes", "encoding", "version"),
+)
+def test_a_refusal_does_not_repeat_a_megabyte(body: bytes) -> None:
+    """Each refusal is an audit event: a hostile body would fill the disk."""
+    assert len(refusal_of(body).detail) < 200
+
+
+def test_a_refusal_names_the_beginning_of_a_long_name() -> None:
+    """Enough to find the client that wrote it, not more."""
+    assert refusal_of(body_of(f"<{'x' * 64}/>")).detail == f"element '{'x' * 64}' in Delete"
+    assert refusal_of(body_of(f"<{'x' * 65}/>")).detail == f"element '{'x' * 64}' in Delete"
+
+
+# What real clients write, and what three parsers read.
+
+
+@cache
+def delete_objects_serializer() -> tuple[Any, Any]:
+    model = botocore.loaders.Loader().load_service_model("s3", "service-2")
+    operation = botocore.model.ServiceModel(model).operation_model("DeleteObjects")
+    return botocore.serialize.create_serializer("rest-xml", include_validation=False), operation
+
+
+def written_by_botocore(keys: Iterable[str]) -> bytes:
+    serializer, operation = delete_objects_serializer()
+    parameters = {"Bucket": "b", "Delete": {"Objects": [{"Key": key} for key in keys], "Quiet": True}}
+    body: bytes = serializer.serialize_to_request(parameters, operation)["body"]
+    return body
+
+
+def is_allowed(key: str) -> bool:
+    try:
+        check_key(key)
+    except Refused:
+        return False
+    return key == key.strip()
+
+
+# XML has no way to write U+FFFE and U+FFFF.
+key_characters = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
+keys_allowed = st.lists(
+    st.text(key_characters | st.sampled_from("/&<>\"' +%=-a]"), min_size=1, max_size=20)
+    .map("t/".__add__)
+    .filter(is_allowed),
+    min_size=1,
+    max_size=6,
+    unique=True,
+)
+
+
+@given(keys_allowed)
+def test_a_body_of_the_aws_sdk_gives_its_keys_back(keys: list[str]) -> None:
+    """The SDK is what most clients use; every key that they may write they may delete."""
+    assert delete_keys(written_by_botocore(keys)) == tuple(keys)
+
+
+def read_by_element_tree(body: bytes) -> list[str]:
+    elements = ET.fromstring(body).iter()  # noqa: S314 - a lenient reader is the point
+    return [element.text or "" for element in elements if element.tag.rpartition("}")[2] == "Key"]
+
+
+def read_by_first_text_node(body: bytes) -> list[str]:
+    document = minidom.parseString(body)  # noqa: S318 - a lenient reader is the point
+    texts = [element.firstChild for element in document.getElementsByTagName("Key")]
+    return [text.data for text in texts if isinstance(text, minidom.Text)]
+
+
+def read_by_trimming_parser(body: bytes) -> list[str]:
+    """Read as xmltodict does unless told otherwise."""
+    return [key.strip() for key in read_by_element_tree(body)]
+
+
+def read_by_pattern(body: bytes) -> list[str]:
+    """Read as a program without any parser might."""
+    found = re.findall(r"<Key\s*>([^<]*)</Key\s*>", body.decode())
+    return [unescape(text) for text in found]
+
+
+TOKENS = (
+    *"<Delete> </Delete> <Object> </Object> <Key> </Key> <Key/> <Quiet>true</Quiet> <VersionId>v</VersionId>".split(),
+    *"<!----> <!--a--> <![CDATA[b]]> <?p?> &amp; &#47; &#x2e; &#13; &#32; &lt; &a; ]]> <s:Key> </s:Key>".split(),
+    *("<!DOCTYPE Delete>", '<?xml version="1.0"?>', 'xmlns=""', "<", ">", "&", '"', "/", "..", "t/b", "\ufeff"),
+    *(" ", "\r\n", "\r", "\n", "\t", "\0", "\u0085", "\u2028", "\u00a0"),
+)
+
+
+@st.composite
+def mutated_bodies(draw: st.DrawFn) -> bytes:
+    """Take a valid body and insert, drop or double pieces of it at any place."""
+    text = body_of(
+        objects(draw(keys_allowed)),
+        root=draw(st.sampled_from(["Delete", f"Delete {NAMESPACE}"])),
+        before=draw(st.sampled_from(["", '<?xml version="1.0" encoding="UTF-8"?>', "\n"])),
+    ).decode()
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 12)))
+        middle = draw(st.sampled_from([*TOKENS, text[start:end] * 2, ""]))
+        text = text[:start] + middle + text[end if draw(st.booleans()) else start :]
+    return text.encode()
+
+
+@settings(max_examples=5 * settings().max_examples)
+@given(mutated_bodies())
+def test_all_parsers_read_the_keys_that_are_allowed(body: bytes) -> None:
+    """Where two parsers differ, the store may delete what nobody judged."""
+    keys = keys_or_refusal(body)
+    if isinstance(keys, Refused):
+        return
+    expected = list(keys)
+    assert read_by_element_tree(body) == expected
+    assert read_by_first_text_node(body) == expected
+    assert read_by_trimming_parser(body) == expected
+    assert read_by_pattern(body) == expected
+    assert all(is_allowed(key) for key in keys)
+
+
+def test_mutated_bodies_come_in_both_kinds() -> None:
+    """The property above would prove nothing if all its bodies were refused, or none."""
+    outcomes = {"allowed": 0, "refused": 0}
+
+    @settings(max_examples=60, derandomize=True, database=None)
+    @given(mutated_bodies())
+    def count(body: bytes) -> None:
+        outcomes["refused" if isinstance(keys_or_refusal(body), Refused) else "allowed"] += 1
+
+    count()
+    assert min(outcomes.values()) > 5
+
+
+@given(st.binary(max_size=200) | st.text(max_size=100).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_refused(body: bytes) -> None:
+    """An exception of another kind would be a 503 with a stack trace for each hostile body."""
+    refusal_of(body)
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(mutated_bodies(), st.integers(0, 400), st.binary(max_size=4))
+def test_any_broken_bytes_are_read_or_refused(body: bytes, position: int, noise: bytes) -> None:
+    """Bytes that are no text, in the middle of what is."""
+    keys_or_refusal(body[:position] + noise + body[position:])

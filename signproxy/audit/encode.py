@@ -6,15 +6,21 @@ from collections.abc import Iterable
 
 import msgspec
 
-from signproxy.audit.event import MAX_TEXT_BYTES, MAX_USER_AGENT_BYTES, AuditEvent, rfc3339
+from signproxy.audit.event import MAX_TEXT_BYTES, MAX_USER_AGENT_BYTES, AuditEvent, to_the_second
 from signproxy.audit.neutralise import harmless_json, without_surrogates
 from signproxy.errors import Reason
 
 Accepted = tuple[int, float, AuditEvent]
 """Sequence number, Unix time and event."""
 
+_SHORT_USER_AGENT = MAX_USER_AGENT_BYTES // 4
+"""No character takes more than four bytes, so these many need no counting."""
+
 _LONG_LINE = 4096
-"""Bytes from which a line is looked at for text that must be cut; honest ones have about 900."""
+"""Bytes from which, at the latest with its double, a line's free text is cut; honest lines have about 900."""
+
+# Text that is no Unicode, and values of types that the schema does not have.
+_UNENCODABLE = (UnicodeEncodeError, TypeError, ValueError, OverflowError)
 
 # What a caller writes freely. A principal is never cut: two that share a beginning would become one.
 _FREE_TEXT = ("detail", "key", "bucket", "namespace", "table", "method", "request_id", "rule_id")
@@ -23,39 +29,63 @@ _FREE_TEXT = ("detail", "key", "bucket", "namespace", "table", "method", "reques
 class LineEncoder:
     """Complete and encode events of one boot."""
 
-    __slots__ = ("_boot_id", "_encode_into")
+    __slots__ = ("_boot_id", "_encoder")
 
     def __init__(self, boot_id: str) -> None:
         self._boot_id = boot_id
-        self._encode_into = msgspec.json.Encoder().encode_into
+        self._encoder = msgspec.json.Encoder()
 
     def encode(self, batch: Iterable[Accepted]) -> bytes:
         """Return one line per event. An event that cannot be written as it is leaves a line all the same."""
-        lines = bytearray()
+        events = self._completed(batch)
+        try:
+            for event in events:
+                if len(event.user_agent) > _SHORT_USER_AGENT:
+                    event.user_agent = cut(event.user_agent, MAX_USER_AGENT_BYTES)
+            # All at once costs half of one by one.
+            lines = self._encoder.encode_lines(events)
+        except _UNENCODABLE:
+            lines = b""
+        if not lines or _has_long_line(lines):
+            lines = b"".join([self._line(event) for event in events])
+        return harmless_json(lines)
+
+    def _completed(self, batch: Iterable[Accepted]) -> list[AuditEvent]:
+        boot_id = self._boot_id
+        events = []
+        second, day_and_time = -1, ""
         for seq, at, event in batch:
-            event.boot_id = self._boot_id
+            if int(at) != second:
+                second = int(at)
+                day_and_time = to_the_second(second)
+            event.boot_id = boot_id
             event.seq = seq
-            event.ts = rfc3339(at)
-            start = len(lines)
-            try:
-                event.user_agent = cut(event.user_agent, MAX_USER_AGENT_BYTES)
-                self._encode_into(event, lines, start)
-                if len(lines) - start > _LONG_LINE:
-                    self._encode_into(_with_short_text(event), lines, start)
-            except UnicodeEncodeError:
-                self._encode_into(_with_short_text(_with_sound_text(event)), lines, start)
-            except (TypeError, ValueError, AttributeError, OverflowError) as error:
-                # A fault of ours: the request was served, so its trace must not be lost with it.
-                self._encode_into(_remains(event, error), lines, start)
-            lines += b"\n"
-        return harmless_json(bytes(lines))
+            event.ts = f"{day_and_time}.{int((at - second) * 1_000_000):06d}Z"
+            events.append(event)
+        return events
+
+    def _line(self, event: AuditEvent) -> bytes:
+        encode = self._encoder.encode
+        try:
+            line = encode(event)
+            if len(line) > _LONG_LINE:
+                line = encode(_with_short_text(event))
+        except UnicodeEncodeError:
+            line = encode(_with_short_text(_with_sound_text(event)))
+        except _UNENCODABLE as error:
+            # A fault of ours: the request was served, so its trace must not be lost with it.
+            line = encode(_remains(event, error))
+        return line + b"\n"
+
+
+def _has_long_line(lines: bytes) -> bool:
+    """Return whether a line is longer than two windows, which must then hold a window without a line end."""
+    windows = range(0, len(lines) - _LONG_LINE, _LONG_LINE)
+    return any(lines.find(b"\n", start, start + _LONG_LINE) < 0 for start in windows)
 
 
 def cut(text: str, limit: int) -> str:
     """Return the text, or as many whole characters of it as fit into `limit` bytes of UTF-8."""
-    # No character takes more than four bytes, so short text needs no encoding to be known as short.
-    if len(text) * 4 <= limit or (len(text) <= limit and text.isascii()):
-        return text
     encoded = without_surrogates(text).encode()
     return text if len(encoded) <= limit else encoded[:limit].decode(errors="ignore")
 

@@ -109,18 +109,13 @@ class AuditEvent(
     sign_us: int = 0
 
 
-def rfc3339(unix_time: float) -> str:
-    """Write a time in UTC with microseconds."""
-    seconds = int(unix_time)
-    return f"{_to_the_second(seconds)}.{int((unix_time - seconds) * 1_000_000):06d}Z"
-
-
-def rfc3339_seconds(unix_time: int) -> str:
+def rfc3339(unix_time: int) -> str:
     """Write a time in UTC to the second."""
-    return f"{_to_the_second(unix_time)}Z"
+    return f"{to_the_second(unix_time)}Z"
 
 
 # Times come in order and a second holds thousands of events: the current one and a few expiries.
 @lru_cache(maxsize=8)
-def _to_the_second(seconds: int) -> str:
-    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
+def to_the_second(unix_time: int) -> str:
+    """Write a time in UTC to the second, without its zone."""
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(unix_time))

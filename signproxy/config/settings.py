@@ -79,7 +79,7 @@ class ListenSettings(msgspec.Struct, frozen=True):
 class AdminSettings(msgspec.Struct, frozen=True):
     """Where health and metrics are served. Kubelet probes reach the pod's address, not loopback."""
 
-    enabled: Annotated[bool, Meta(description="Serve `/livez`, `/readyz`, `/startupz`, `/metrics`, `/status`.")] = True
+    enabled: Annotated[bool, Meta(description="Serve `/livez`, `/readyz`, `/startupz` and `/metrics`.")] = True
     host: Host = "127.0.0.1"
     port: Port = 9181
     allow_remote: AllowRemote = False

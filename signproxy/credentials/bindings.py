@@ -14,11 +14,19 @@ from signproxy.credentials.provider import Binding
 from signproxy.errors import Finding, nearest
 from signproxy.s3.storage import Storage
 
-BINDINGS = "credentials.bindings"
+BINDINGS = "storages"
 """Where the settings have them."""
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _HOST = re.compile(rf"(?P<host>\.?{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\])(?::(?P<port>[1-9][0-9]{{0,4}}))?")
+AWS = "aws"
+"""Stands for Amazon's own names of S3. `.amazonaws.com` would be far more: every machine and every API that Amazon
+runs for anybody has a name below it."""
+
+_REGION = r"[a-z]{2,3}(?:-[a-z]+)+-[0-9]+"
+_AWS_HOST = re.compile(
+    rf"(?:s3(?:-fips)?(?:\.dualstack)?\.{_REGION}|s3-{_REGION}|s3|s3-accelerate(?:\.dualstack)?)\.amazonaws\.com(?:\.cn)?"
+)
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
@@ -32,7 +40,7 @@ def check_bindings(storages: Iterable[Storage], bindings: Sequence[Binding], *, 
     ]
     for binding in by_name.values():
         findings += [
-            Finding("", f"{path}.{binding.storage}.hosts", f"{host!r} is neither host[:port] nor .suffix[:port]")
+            Finding("", f"{path}.{binding.storage}.hosts", f"{host!r} is neither host[:port], .suffix[:port] nor aws")
             for host in binding.hosts
             if not _HOST.fullmatch(host.lower())
         ]
@@ -63,6 +71,10 @@ def covers(hosts: Iterable[str], scheme: str, authority: str) -> bool:
     """Return whether an endpoint is one of the hosts, or lies below one that begins with a dot."""
     host, port = _split(authority, _DEFAULT_PORTS[scheme])
     for allowed in hosts:
+        if allowed == AWS:
+            if port == _DEFAULT_PORTS["https"] and _AWS_HOST.fullmatch(host):
+                return True
+            continue
         # A host without a port means HTTPS: else a policy could ask for signatures that travel in the clear.
         allowed_host, allowed_port = _split(allowed, _DEFAULT_PORTS["https"])
         if allowed_port != port or not host:

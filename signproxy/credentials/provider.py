@@ -47,6 +47,6 @@ class Binding(msgspec.Struct, frozen=True):
     storage: str
     provider: ProviderSpec
     hosts: tuple[str, ...]
-    """`host[:port]` exactly, or `.suffix[:port]` for any host below it. Without a port: HTTPS on its own."""
+    """`host[:port]` exactly, `.suffix[:port]` for any host below it, or `aws`. Without a port: HTTPS on its own."""
     buckets: dict[str, ProviderSpec] = {}
     """Buckets with a provider of their own."""

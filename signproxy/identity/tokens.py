@@ -28,6 +28,9 @@ _FORM = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)")
 # RFC 8725, section 3.11: a token made for another purpose (`logout+jwt`, `dpop+jwt` ...) is not an access token.
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
+_OF_CLAIMS = frozenset({Reason.TOKEN_CLAIM, Reason.TOKEN_AUDIENCE, Reason.TOKEN_ISSUER_UNKNOWN})
+_OF_KEY = frozenset({Reason.TOKEN_SIGNATURE, Reason.TOKEN_KEY_UNKNOWN})
+
 
 class UnverifiedToken(msgspec.Struct, frozen=True):
     """What a token says of itself. It only ever chooses which issuer and key to verify it with."""
@@ -113,8 +116,11 @@ def verify(
             claims = _verified_claims(token, issuer, key)
         except Refused as refused:
             refusal = refused
+            if refused.reason in _OF_CLAIMS:
+                # PyJWT looks at claims under a good signature alone. Which fault to name first is ours to say.
+                accept(unverified.claims, issuer, now)
             # Only another key could help; whatever else is wrong with the token stays wrong.
-            if refused.reason not in {Reason.TOKEN_SIGNATURE, Reason.TOKEN_KEY_UNKNOWN}:
+            if refused.reason not in _OF_KEY:
                 raise
         else:
             return accept(claims, issuer, now)

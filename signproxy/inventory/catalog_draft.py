@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from msgspec.structs import force_setattr
 
 from signproxy.inventory.document import CatalogEntry, NamespaceName, TableEntry
-from signproxy.inventory.findings import near
-from signproxy.model import NAMESPACE_SEPARATOR
+from signproxy.inventory.findings import MAX_COMPARED, near
+from signproxy.model import NAMESPACE_SEPARATOR, TableId
 from signproxy.policy.catalog import (
     NO_GRANTS,
     Catalog,
@@ -71,7 +72,8 @@ class CatalogDraft:
         location = self._location("location", entry.location)
         settings = self._settings_of(entry, location.bucket)
         grants = self._take_pending(namespace.name, name)
-        self.catalog.add_table(Table(name, namespace, location.prefix, settings, grants, entry.uuid))
+        identity = TableId(self.catalog.name, namespace.name, name)
+        self.catalog.add_table(Table(identity, namespace, location.prefix, settings, grants, entry.uuid))
 
     def grant_on_catalog(self, role: int, mask: int) -> None:
         """Grant a role something on the whole catalog."""
@@ -101,19 +103,27 @@ class CatalogDraft:
     def unresolved(self) -> Iterator[tuple[str, str, str]]:
         """Yield file, path and problem of each grant on a table that was never declared."""
         for (namespace, name), grants in self._pending.items():
-            hint = near(name, self.catalog.tables(namespace))
+            names = [table.name for table in islice(self.catalog.tables(), MAX_COMPARED + 1)]
+            hint = near(name, names)
             for _, _, file, path in grants:
                 yield file, path, f"unknown table {_dotted(namespace, name)!r} in catalog {self.catalog.name!r}{hint}"
 
     def finish(self) -> Catalog:
-        """Return the catalog with each namespace's grants merged with its parents'."""
+        """Return the catalog with the grants of each namespace and table merged with those above."""
         # Sorted, a parent comes before its children.
         for _, namespace in sorted(self.catalog.namespaces.items()):
-            merged = NO_GRANTS if namespace.parent is None else namespace.parent.grants
-            for role, mask in namespace.own.items():
-                merged = self._with(merged, role, mask)
-            force_setattr(namespace, "grants", merged)
+            above = NO_GRANTS if namespace.parent is None else namespace.parent.grants
+            force_setattr(namespace, "grants", self._merged(above, namespace.own))
+        for table in self.catalog.tables():
+            if table.namespace.grants:
+                force_setattr(table, "grants", self._merged(table.namespace.grants, table.grants))
         return self.catalog
+
+    def _merged(self, above: Grants, own: Grants) -> Grants:
+        merged = above
+        for role, mask in own.items():
+            merged = self._with(merged, role, mask)
+        return merged
 
     def _enter(self, levels: tuple[str, ...]) -> Namespace:
         name = NAMESPACE_SEPARATOR.join(levels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 
 from signproxy.policy.location_index import LocationIndex
@@ -31,6 +32,10 @@ __all__ = [
     "Table",
     "TableSettings",
 ]
+
+
+_BEFORE_NAME = "\0"
+"""Stands between namespace and name; no declared name holds it, so that no two names can meet."""
 
 
 class Binding(Enum):
@@ -104,16 +109,16 @@ class Catalog:
         """What is granted on the catalog itself."""
         self.namespaces: dict[str, Namespace] = {}
         self.locations = LocationIndex()
-        self._tables: dict[str, dict[str, Table]] = {}
+        # One dict for all namespaces: a look-up then reads two lines of memory less.
+        self._tables: dict[str, Table] = {}
 
     def table(self, namespace: str, name: str) -> Table | None:
         """Return the table of this name; `namespace` holds its levels joined by U+001F."""
-        tables = self._tables.get(namespace)
-        return None if tables is None else tables.get(name)
+        return self._tables.get(f"{namespace}{_BEFORE_NAME}{name}")
 
-    def tables(self, namespace: str) -> dict[str, Table]:
-        """Return the tables of a namespace by name; an empty dict that is no part of the catalog if it has none."""
-        return self._tables.get(namespace, {})
+    def tables(self) -> Collection[Table]:
+        """Return all tables."""
+        return self._tables.values()
 
     def storage_of(self, bucket: str) -> Storage | None:
         """Return the storage that holds a bucket; no two storages of a catalog hold the same."""
@@ -128,7 +133,7 @@ class Catalog:
 
     def add_table(self, table: Table) -> None:
         """Enter a table under its name and its locations, while the catalog is built."""
-        self._tables.setdefault(table.namespace.name, {})[table.name] = table
+        self._tables[f"{table.id.namespace}{_BEFORE_NAME}{table.id.name}"] = table
         settings = table.settings
         self.locations.add(settings.bucket, table.location, table)
         for place in settings.extra:

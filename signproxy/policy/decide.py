@@ -61,16 +61,13 @@ def _unprivileged(
 ) -> Deny | None:
     """Refuse what is not granted on one of the tables or above it, and writes under a read-only ceiling."""
     for table in owners:
-        namespace = table.namespace
-        if namespace.catalog != catalog.name:
+        if table.id.catalog != catalog.name:
             return Deny(Reason.TABLE_UNKNOWN, f"table {table.id} is none of catalog {catalog.name!r}", table.id)
         missing = need & ~rights.mask
         if missing:
-            missing &= ~granted(namespace.grants, rights.roles)
+            missing &= ~granted(table.grants, rights.roles)
             if missing:
-                missing &= ~granted(table.grants, rights.roles)
-                if missing:
-                    return _lacking(subject, table, missing)
+                return _lacking(subject, table, missing)
     if need == SIGN_S3_WRITE_REQUEST and (subject.ceiling is not Ceiling.NONE or subject.delegated):
         # Whoever acts on another's rights, or was clamped, only ever reads.
         return Deny(Reason.CEILING, f"delegated: {subject.delegated}, {subject.ceiling.value}", owners[0].id)

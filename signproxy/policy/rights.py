@@ -43,7 +43,7 @@ def granted(grants: Grants, roles: frozenset[int]) -> int:
 
 def mask_on(rights: Rights, table: Table) -> int:
     """Return everything that the holder may do on a table."""
-    return rights.mask | granted(table.namespace.grants, rights.roles) | granted(table.grants, rights.roles)
+    return rights.mask | granted(table.grants, rights.roles)
 
 
 class Ground(msgspec.Struct, frozen=True, gc=False):
@@ -99,4 +99,7 @@ def _levels(catalog: Catalog, table: Table) -> Iterator[tuple[str, Grants]]:
     for namespace in reversed(chain):
         levels = namespace.name.split(NAMESPACE_SEPARATOR)
         yield f"namespace:{'.'.join((catalog.name, *levels))}", namespace.own
-    yield f"table:{table.id}", table.grants
+    above = table.namespace.grants
+    # What the namespaces give already is not the table's grant.
+    added = {role: mask & ~above.get(role, 0) for role, mask in table.grants.items()}
+    yield f"table:{table.id}", {role: mask for role, mask in added.items() if mask}

@@ -66,23 +66,27 @@ class Namespace(msgspec.Struct, frozen=True, gc=False):
     parent: Namespace | None = None
     own: Grants = NO_GRANTS
     grants: Grants = NO_GRANTS
-    """Its own grants and those of every parent, merged: a decision looks up one level instead of several."""
+    """Its own grants and those of every parent, merged."""
 
 
 class Table(msgspec.Struct, frozen=True, gc=False):
-    """A table: six references, so that it fills one line of the processor's cache."""
+    """A table: six references, so that it fills one line of the processor's cache.
 
-    name: str
+    A decision reads `id`, `location` and the shared `settings` and `grants`, and nothing else.
+    """
+
+    id: TableId
     namespace: Namespace
     location: str
     """The path of the location with its final slash; the very object that the location index has as key."""
     settings: TableSettings
     grants: Grants = NO_GRANTS
+    """What was granted on the table and on its namespaces, merged."""
     uuid: str = ""
 
     @property
-    def id(self) -> TableId:
-        return TableId(self.namespace.catalog, self.namespace.name, self.name)
+    def name(self) -> str:
+        return self.id.name
 
     @property
     def metadata(self) -> MetadataLevel:

@@ -75,9 +75,7 @@ def key_for(algorithm: str) -> PrivateKey:
 
 
 def pem(key: PrivateKey) -> bytes:
-    return key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def private_pem(key: PrivateKey) -> bytes:
@@ -206,7 +204,9 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class KeyServer:
     """A real server on loopback that answers every path as a test says, and counts."""
 
-    def __init__(self, body: bytes = b"", headers: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, body: bytes = b"", headers: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._tls = tls
         self.body = body
         self.headers = dict(headers or {})

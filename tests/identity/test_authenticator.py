@@ -312,9 +312,7 @@ async def test_health_tells_how_each_issuers_keys_are() -> None:
         assert (before.issuer, before.usable, before.fetches) == ("remote", False, 0)
         assert (static.issuer, static.usable, static.age) == ("corp", True, 0.0)
         await who.start()
-        await principal_later(
-            who, token(claims(iss="https://remote"), rsa_key(), "RS256", {"kid": "one"})
-        )
+        await principal_later(who, token(claims(iss="https://remote"), rsa_key(), "RS256", {"kid": "one"}))
         after, _ = who.health()
         assert (after.usable, after.keys, after.last_error, len(after.ignored)) == (True, 1, "", 1)
         await who.aclose()
@@ -332,9 +330,7 @@ async def test_two_hundred_callers_share_one_fetch() -> None:
             return await fetch(url, trust)  # type: ignore[arg-type]  # passed on as they came
 
         who = authenticator(remote_issuer(server.url), get=slow)  # type: ignore[arg-type]  # see above
-        texts = [
-            token(claims(sub=f"user{number}"), rsa_key(), "RS256", {"kid": "one"}) for number in range(200)
-        ]
+        texts = [token(claims(sub=f"user{number}"), rsa_key(), "RS256", {"kid": "one"}) for number in range(200)]
         waiting = [asyncio.ensure_future(principal_later(who, text)) for text in texts]
         await asyncio.sleep(0)
         gate.set()

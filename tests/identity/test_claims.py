@@ -32,13 +32,13 @@ def test_required_claims_are_required(claim: str, value: object) -> None:
         ("signproxy2", Reason.TOKEN_AUDIENCE),
         ("Signproxy", Reason.TOKEN_AUDIENCE),
         ("signproxy other", Reason.TOKEN_AUDIENCE),  # a list is a list, not text with spaces
-        ("", Reason.TOKEN_CLAIM),
+        ("", Reason.TOKEN_AUDIENCE),
         ([], Reason.TOKEN_CLAIM),
-        (["signproxy", 7], Reason.TOKEN_AUDIENCE),
-        ([["signproxy"]], Reason.TOKEN_AUDIENCE),
-        ({"signproxy": 1}, Reason.TOKEN_AUDIENCE),
-        (7, Reason.TOKEN_AUDIENCE),
-        (True, Reason.TOKEN_AUDIENCE),
+        (["signproxy", 7], Reason.TOKEN_CLAIM),
+        ([["signproxy"]], Reason.TOKEN_CLAIM),
+        ({"signproxy": 1}, Reason.TOKEN_CLAIM),
+        (7, Reason.TOKEN_CLAIM),
+        (True, Reason.TOKEN_CLAIM),
         (0, Reason.TOKEN_CLAIM),
     ),
 )
@@ -113,8 +113,9 @@ def test_a_token_begins_where_it_says(claim: str, value: object, outcome: Reason
 
 def test_expiry_is_named_although_the_audience_is_wrong_as_well() -> None:
     """Operators would search for the second fault while clients keep sending old tokens."""
-    assert refusal(authenticator(clock=Clock(NOW + 9_999)), token(claims(aud="other"))) is Reason.TOKEN_AUDIENCE
-    assert refusal(authenticator(clock=Clock(NOW + 9_999)), token()) is Reason.TOKEN_EXPIRED
+    text = token(claims(aud="other"))
+    assert refusal(authenticator(), text) is Reason.TOKEN_AUDIENCE
+    assert refusal(authenticator(clock=Clock(NOW + 9_999)), text) is Reason.TOKEN_EXPIRED
 
 
 # -- the name

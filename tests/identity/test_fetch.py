@@ -201,9 +201,7 @@ async def test_https_needs_a_trusted_certificate(tmp_path: Path) -> None:
         assert (await get(server.url, Trust(ca_file=str(ca_file)))).body == b"{}"
         assert "Certificate" in await problem(server.url)
         # The right authority, another name.
-        assert "Certificate" in await problem(
-            server.url.replace("127.0.0.1", "localhost"), Trust(ca_file=str(ca_file))
-        )
+        assert "Certificate" in await problem(server.url.replace("127.0.0.1", "localhost"), Trust(ca_file=str(ca_file)))
         garbage = tmp_path / "garbage.pem"
         garbage.write_bytes(pem(ec_key("P-256")))
         assert await problem(server.url, Trust(ca_file=str(garbage)))

@@ -216,7 +216,7 @@ async def test_who_waits_for_keys_at_the_end_is_told_so() -> None:
 
 
 async def test_an_issuer_that_is_down_at_the_start_recovers() -> None:
-    """signproxy would have to be started after its identity provider, or restarted."""
+    """Signproxy would have to be started after its identity provider, or restarted."""
     clock = Clock()
     get = Scripted(DOWN, KEYS)
     async with closing(authenticator(remote_issuer(URL), key_clock=clock, get=get)) as who:

@@ -23,8 +23,9 @@ from tests.mutation.operators import Enums
 
 Key = tuple[str, str, str, str]
 
-# A slow machine is no killed mutant: ten times what the tests took, and what a process needs to start.
-_PATIENCE, _START = 10.0, 10.0
+# A slow machine is no killed mutant: ten times what the tests took, and what it takes to start them.
+_PATIENCE = 10.0
+_START_WARM, _START_ANEW = 5.0, 15.0
 
 
 def load_equivalents(path: Path) -> dict[Key, str]:
@@ -79,19 +80,21 @@ class Campaign:
         fresh = [number for number in order if tests_of[number] and self._at_import(self.mutants[number])]
         warm = [number for number in order if tests_of[number] and not self._at_import(self.mutants[number])]
         pause = began + budget * (0.5 if fresh else 1.0)
-        self.outcomes |= isolated(lambda: self._run_warm(self._jobs(warm, tests_of), tests, workers, pause))
+        self.outcomes |= isolated(
+            lambda: self._run_warm(self._jobs(warm, tests_of, _START_WARM), tests, workers, pause)
+        )
         again = [number for number in warm if self.outcomes.get(number) is Outcome.NOT_EXCHANGED]
         for number in again:
             del self.outcomes[number]
-        jobs = self._jobs(again + fresh, tests_of)
+        jobs = self._jobs(again + fresh, tests_of, _START_ANEW)
         self.outcomes |= each(
             ((job.number, job.limit, partial(self._fails_anew, job)) for job in jobs), workers, began + budget
         )
 
-    def _jobs(self, numbers: list[int], tests_of: dict[int, list[str]]) -> list[_Job]:
+    def _jobs(self, numbers: list[int], tests_of: dict[int, list[str]], start: float) -> list[_Job]:
         seconds = self._map.seconds
         return [
-            _Job(number, tests_of[number], _START + _PATIENCE * sum(seconds[test] for test in tests_of[number]))
+            _Job(number, tests_of[number], start + _PATIENCE * sum(seconds[test] for test in tests_of[number]))
             for number in numbers
         ]
 
@@ -104,8 +107,10 @@ class Campaign:
             return self._map.fastest_first(self._map.at(mutant.path, mutant.lines))
         # What is made at import is used through its module, or through one that imports names from it.
         name = _module(mutant.path)
-        users = [mutant.path, *(path for path, tree in self._trees.items() if name in _imported(tree))]
-        return self._map.fastest_first(set().union(*(self._map.of(path) for path in users)))
+        users = [mutant.path, *(path for path in self._trees if name in _imported(path))]
+        running = set().union(*(self._map.of(path) for path in users))
+        reading = {test for test in self._map.seconds if name in _imported_by_tests(test.partition("::")[0])}
+        return self._map.fastest_first(running) + self._map.fastest_first(reading - running)
 
     def _compiled(self, job: _Job) -> CodeType:
         mutant = self.mutants[job.number]
@@ -150,8 +155,18 @@ def _module(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _imported(tree: ast.Module) -> set[str | None]:
-    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+@cache
+def _imported(path: str) -> frozenset[str]:
+    tree = ast.parse(Path(path).read_text())
+    return frozenset(node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+
+
+@cache
+def _imported_by_tests(path: str) -> frozenset[str]:
+    """Return what a test's module imports, by itself or through the helpers beside it."""
+    own = _imported(path)
+    helpers = [name.replace(".", "/") + ".py" for name in own if name.partition(".")[0] == Path(path).parts[0]]
+    return own.union(*(_imported_by_tests(helper) for helper in helpers if Path(helper).exists()))
 
 
 def _units_at(revision: str, path: str) -> set[tuple[str, str]]:

@@ -124,7 +124,7 @@ def mutants_of(path: str, source: str, tree: ast.Module, enums: Enums) -> Iterat
                 before, after = ast.unparse(node), ast.unparse(ast.fix_missing_locations(changed))
                 if before != after:
                     line = getattr(node, "lineno", place.lines.start)
-                    change = f"{before} -> {after}"
+                    change = f"{before.strip()} -> {after.strip()}"
                     yield Mutant(
                         path, unit, line, text[line - 1].strip(), change, place.lines, place.at_import,
                         parent, field, index, changed,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
+from tests.mutation import operators
 from tests.mutation.mutants import enums_of, mutants_of
 
 ENUMS = {"Access": ["READ", "WRITE", "LIST"]}
@@ -26,7 +28,10 @@ def _in_function(line: str) -> list[str]:
         ("a == b", {"a == b -> a != b"}),
         ("a not in b", {"a not in b -> a in b"}),
         ("a and b", {"a and b -> a or b", "a and b -> a", "a and b -> b"}),
-        ("a or b or f", {"a or b or f -> a or b", "a or b or f -> b or f", "a or b or f -> a and b and f"}),
+        (
+            "a or b or f",
+            {"a or b or f -> a or b", "a or b or f -> b or f", "a or b or f -> a or f", "a or b or f -> a and b and f"},
+        ),
         ("not a", {"not a -> a"}),
         ("a - b", {"a - b -> a + b"}),
         # The difference of texts is a TypeError, which every test would notice.
@@ -37,7 +42,7 @@ def _in_function(line: str) -> list[str]:
         ("''", {"'' -> '<'"}),
         # A codec's name that is spelled otherwise is still its name.
         ("a.decode('utf-8')", set()),
-        ("a[1:b]", {"a[1:b] -> a[:b]", "1:b -> :b", "1:b -> 1:", "1 -> 2"}),
+        ("a[1:b]", {"1:b -> :b", "1:b -> 1:", "1 -> 2"}),
         ("Access.READ", {"Access.READ -> Access.WRITE"}),
         ("Access.LIST", {"Access.LIST -> Access.READ"}),
         ("a.startswith(b)", {"a.startswith(b) -> a.endswith(b)"}),
@@ -53,9 +58,7 @@ def _in_function(line: str) -> list[str]:
 )
 def test_each_slip_of_an_expression_is_tried(line: str, expected: set[str]) -> None:
     """An operator that is not tried is a rule of which nobody knows whether a test holds it."""
-    found = {change.strip() for change in _in_function(f"x = {line}")}
-    assert found >= expected - {"a[1:b] -> a[:b]"}
-    assert len(found) == len(expected - {"a[1:b] -> a[:b]"})
+    assert set(_in_function(f"x = {line}")) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,14 +129,14 @@ def test_a_mutant_is_found_by_the_lines_of_its_own_statement() -> None:
 
 def test_every_mutant_compiles() -> None:
     """A mutant that is no Python would stop the whole run."""
-    source = open(__file__).read()  # noqa: PTH123, SIM115  (the nearest source with many kinds of nodes)
+    source = Path(operators.__file__).read_text()
     count = len(list(mutants_of("a.py", source, ast.parse(source), ENUMS)))
-    assert count > 100
+    assert count > 200
     # Compiling changes the tree: each mutant gets its own.
     for number in range(0, count, 7):
         tree = ast.parse(source)
         mutant = list(mutants_of("a.py", source, tree, ENUMS))[number]
-        assert mutant.compile(tree, "a.py")
+        assert mutant.compile(tree, "a.py").co_filename == "a.py"
 
 
 def test_the_members_of_enums_are_known() -> None:

@@ -118,7 +118,10 @@ class Desk:
     def honest(self) -> Draft:
         """Return an honest request of any operation on any table that the caller may use so."""
         operation = self.chance.choices(OPERATIONS, weights=_WEIGHTS)[0]
-        return self.draft(operation, self.chance.choice(self._tables[operation in READS]))
+        table = self.chance.choice(self._tables[operation in READS])
+        if operation in _OF_UPLOADS and not self.uploads.get(table.name) and self.chance.random() < 0.9:
+            operation = "CreateMultipartUpload"
+        return self.draft(operation, table)
 
     def use_tables(self, readable: tuple[Table, ...], writable: tuple[Table, ...]) -> None:
         """Say which tables honest requests go to."""
@@ -132,11 +135,11 @@ class Desk:
             name = f"{head}/{self.chance.randrange(40)}-{leaf}"
         return f"{table.root}/{name}"
 
-    def upload_of(self, table: Table) -> OwnUpload:
-        """Return one of the caller's uploads on the table, or one that does not exist."""
+    def upload_of(self, table: Table, *, begun: bool = False) -> OwnUpload:
+        """Return one of the caller's uploads, with a part if there is one, or an upload that does not exist."""
         uploads = self.uploads.get(table.name)
         if uploads:
-            return self.chance.choice(uploads)
+            return self.chance.choice([upload for upload in uploads if upload.parts or not begun] or uploads)
         return OwnUpload(self.own_key(table), "0123456789abcdef")
 
     def payload(self, size: int = 0) -> bytes:
@@ -251,7 +254,7 @@ def _create_upload(desk: Desk, draft: Draft) -> None:
 
 
 def _with_upload(desk: Desk, draft: Draft, method: str) -> None:
-    upload = desk.upload_of(draft.table)
+    upload = desk.upload_of(draft.table, begun=method == "POST")
     draft.method, draft.upload, draft.raw_key = method, upload, encode_key(upload.key)
     draft.query = [f"uploadId={quote(upload.upload_id, safe='~')}"]
 
@@ -305,7 +308,7 @@ def _delete(desk: Desk, draft: Draft) -> None:
 def _bulk_delete(desk: Desk, draft: Draft) -> None:
     draft.method = "POST"
     draft.query = [desk.chance.choice(("delete", "delete="))]
-    keys = [_numbered(desk.own_key(draft.table)) for _ in range(desk.chance.randrange(1, 5))]
+    keys = sorted({_numbered(desk.own_key(draft.table)) for _ in range(desk.chance.randrange(1, 5))})
     set_body(draft, bulk_body(keys, quiet=desk.chance.random() < 0.5))
 
 
@@ -366,4 +369,7 @@ _MAKERS: dict[str, Callable[[Desk, Draft], None]] = {
 }
 OPERATIONS = tuple(_MAKERS)
 READS = frozenset({"GetObject", "HeadObject", "ListObjectsV2"})
+_OF_UPLOADS = frozenset(
+    {"ListParts", "UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"}
+)
 _WEIGHTS = (10, 5, 10, 4, 12, 8, 5, 8, 6, 5, 2, 5, 6)

@@ -12,6 +12,7 @@ from tests.e2e.containment.world import (
     LAKE,
     MINE,
     READABLE,
+    STRICT,
     UNLISTED,
     VAULT,
     WRITABLE,
@@ -40,7 +41,8 @@ SIGNATURE_CODES = frozenset(
     }
 )
 
-_TABLE_OF_ROUTE = re.compile(r"/(?:catalogs/)?([^/]+)/namespaces/[^/]+/tables/([^/]+)(?:/sign)?$")
+_NAMED = re.compile(r"/([^/]+)/namespaces/[^/]+/tables/([^/]+)(?:/sign)?$")
+_LEGACY = re.compile(r"(?:/catalogs)?/([^/]+)/v1/aws/s3/sign$")
 
 
 def is_signature_error(answer: Answer) -> bool:
@@ -49,13 +51,14 @@ def is_signature_error(answer: Answer) -> bool:
 
 
 def allowed_tables(route: str) -> tuple[Table, ...]:
-    """Return the tables whose objects a request through a route may show: one by name, else all that are readable."""
-    named = _TABLE_OF_ROUTE.search(route)
-    if named is None:
-        return READABLE
-    by_name = [table for table in READABLE if table.catalog == named[1] and table.name == unquote(named[2])]
-    # `by-location` authorises the table that owns the key, whatever the route names.
-    return tuple(by_name) if named[1] != "open" else tuple(table for table in READABLE if table.catalog == "open")
+    """Return the tables whose objects a request through a route may show."""
+    named = _NAMED.search(route)
+    if named is not None and named[1] == STRICT:
+        return tuple(table for table in READABLE if table.catalog == STRICT and table.name == unquote(named[2]))
+    # Without a table in the route, and with `by-location` whatever it names, the key says whose it is.
+    legacy = _LEGACY.search(route)
+    catalog = named[1] if named is not None else legacy[1] if legacy is not None else STRICT
+    return tuple(table for table in READABLE if table.catalog == catalog)
 
 
 def leaks(answer: Answer, allowed: tuple[Table, ...]) -> list[str]:
@@ -105,8 +108,8 @@ class Snapshot:
 _COMPARED = ("etag", "last-modified", "content-type", "content-length", "cache-control", "x-amz-meta-label")
 
 
-def snapshot(owner: Owner, world: World, *, thorough: bool) -> Snapshot:
-    """Read everything outside the caller's tables; thoroughly means each object's headers, tags and ACL too."""
+def snapshot(owner: Owner, world: World) -> Snapshot:
+    """Read everything outside the caller's tables: names, contents, headers, tags, ACLs, uploads, settings."""
     facts: dict[str, Any] = {"buckets": buckets_of(owner)}
     for bucket in (LAKE, VAULT, UNLISTED):
         for listed in objects_of(owner, bucket):
@@ -116,9 +119,8 @@ def snapshot(owner: Owner, world: World, *, thorough: bool) -> Snapshot:
             if not _writable(bucket, upload.key):
                 facts[f"upload {bucket}/{upload.key} {upload.upload_id}"] = upload.parts
         facts.update({f"{name} of {bucket}": value for name, value in settings_of(owner, bucket).items()})
-    if thorough:
-        for bucket, key in world.canaries:
-            facts[f"headers of {bucket}/{key}"] = _headers(owner, bucket, key)
+    for bucket, key in world.canaries:
+        facts[f"headers of {bucket}/{key}"] = _headers(owner, bucket, key)
     return Snapshot(facts)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.e2e.containment.draft import Desk, Draft, OwnUpload
 from tests.e2e.containment.hostile import change
@@ -117,7 +118,7 @@ class Worker:
                 self.tally.executed[(draft.operation, client)] += 1
             if not answer.ok and answer.status >= 400:
                 self.tally.store_errors[f"{answer.status} {code_of(answer)} {draft.operation}"] += 1
-            if is_signature_error(answer) and not _body_was_swapped(draft):
+            if is_signature_error(answer) and not _asks_for_refusal(draft):
                 self._fail(draft, message, f"{client}: the store answered {answer.status} {answer.body[:600]!r}", wire)
             for leak in leaks(answer, allowed_tables(draft.route)):
                 self._fail(draft, message, f"{client}: the answer shows {leak}", wire)
@@ -137,26 +138,35 @@ class Worker:
             for finding in smuggled(self._owner, bucket, key):
                 self._fail(draft, message, finding)
         if b"<InitiateMultipartUploadResult" in answer.body[:300]:
-            self._remember(parse(answer.body).findtext("Key") or "", parse(answer.body).findtext("UploadId") or "")
-        upload = draft.upload
-        if upload is None or draft.family != "honest":
-            return
-        if draft.operation in ("UploadPart", "UploadPartCopy"):
-            etag = answer.headers.get("etag") or (parse(answer.body).findtext("ETag") if copies else "") or ""
-            upload.parts[draft.part] = etag.strip('"')
-        elif draft.operation in ("CompleteMultipartUpload", "AbortMultipartUpload"):
-            uploads = self._desk.uploads.get(draft.table.name, [])
-            if upload in uploads:
-                uploads.remove(upload)
+            begun = OwnUpload(parse(answer.body).findtext("Key") or "", parse(answer.body).findtext("UploadId") or "")
+            self._remember(draft, bucket, begun)
+        elif draft.upload is not None:
+            self._note_part(draft, signed["uri"], answer)
 
-    def _remember(self, key: str, upload_id: str) -> None:
-        for table in WRITABLE:
-            if table.holds(table.bucket, key):
-                uploads = self._desk.uploads.setdefault(table.name, [])
-                uploads.append(OwnUpload(key, upload_id))
-                if len(uploads) > MAX_UPLOADS:
-                    oldest = uploads.pop(0)
-                    self._owner.ask("DELETE", f"{table.bucket}/{oldest.key}", f"uploadId={oldest.upload_id}")
+    def _note_part(self, draft: Draft, uri: str, answer: Answer) -> None:
+        """Keep book of an upload's parts and of its end, whatever the draft was turned into."""
+        asked = parse_qs(urlsplit(uri).query)
+        uploads = self._desk.uploads.get(draft.table.name, [])
+        for upload in uploads:
+            if asked.get("uploadId") != [upload.upload_id]:
+                continue
+            if draft.method == "PUT" and "partNumber" in asked:
+                etag = answer.headers.get("etag") or (parse(answer.body).findtext("ETag") if answer.body else "") or ""
+                upload.parts[int(asked["partNumber"][0])] = etag.strip('"')
+            elif draft.method in ("POST", "DELETE"):
+                uploads.remove(upload)
+                break
+
+    def _remember(self, draft: Draft, bucket: str, begun: OwnUpload) -> None:
+        """Keep an upload for later requests, or end it: a run must not fill the store."""
+        uploads = self._desk.uploads.setdefault(draft.table.name, [])
+        ended = begun
+        if draft.family == "honest":
+            uploads.append(begun)
+            if len(uploads) <= MAX_UPLOADS:
+                return
+            ended = uploads.pop(0)
+        self._owner.ask("DELETE", f"{bucket}/{ended.key}", f"uploadId={quote(ended.upload_id, safe='~')}")
 
     def _fail(self, draft: Draft, message: dict[str, Any], what: str, wire: WireHttp | None = None) -> None:
         self.tally.failures.append(
@@ -205,6 +215,13 @@ def _framed(headers: tuple[tuple[str, str], ...], draft: Draft) -> tuple[tuple[s
     return (*kept, ("Content-Length", str(len(draft.content)))) if draft.method in ("PUT", "POST") else kept
 
 
-def _body_was_swapped(draft: Draft) -> bool:
-    """Say whether the request announces the hash of another body, which a store must refuse."""
-    return "swapped" in draft.family or "payload mode" in draft.family or "host" in draft.family
+def _asks_for_refusal(draft: Draft) -> bool:
+    """Say whether a store has to refuse the request although its signature is right."""
+    # The hash of another body was announced, or the bucket should belong to another account.
+    return (
+        "swapped" in draft.family
+        or "payload mode" in draft.family
+        or any(name.lower().endswith("expected-bucket-owner") for name in draft.headers)
+        or any(re.fullmatch("[0-9a-fA-F]{64}", value) for value in draft.headers.get("x-amz-content-sha256", ()))
+        and draft.family != "honest"
+    )

@@ -1,0 +1,1 @@
+"""Write the pages of the documentation that are tables of the code."""

@@ -1,0 +1,91 @@
+"""Give every audit sink the same shape for the contract suite: how to read it, break it and repair it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from signproxy.audit.sink import AuditSink, FileSink, MemorySink, StdoutSink
+
+
+@contextmanager
+def file_size_limit(limit: int) -> Iterator[None]:
+    """Let no file of this process grow past a size: writes are cut short there and then fail, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class FileRig:
+    """A file in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "audit.ndjson"
+        self.sink: AuditSink = FileSink(self.path)
+
+    def content(self) -> bytes:
+        return self.path.read_bytes()
+
+    @contextmanager
+    def full_after(self, room: int) -> Iterator[None]:
+        with file_size_limit(self.path.stat().st_size + room):
+            yield
+
+
+class StdoutRig:
+    """Standard output that was redirected to a file, where alone it can be full."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "stdout"
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.sink: AuditSink = StdoutSink(self._fd)
+
+    def content(self) -> bytes:
+        return self.path.read_bytes()
+
+    @contextmanager
+    def full_after(self, room: int) -> Iterator[None]:
+        with file_size_limit(self.path.stat().st_size + room):
+            yield
+
+
+class MemoryRig:
+    """The fake, which takes a batch whole or not at all."""
+
+    def __init__(self, _directory: Path) -> None:
+        self._memory = MemorySink()
+        self.sink: AuditSink = self._memory
+
+    def content(self) -> bytes:
+        return b"".join(self._memory.lines)
+
+    @contextmanager
+    def full_after(self, room: int) -> Iterator[None]:
+        self._memory.failure = OSError(errno.ENOSPC, f"room for {room} bytes")
+        try:
+            yield
+        finally:
+            self._memory.failure = None
+
+
+Rig = FileRig | StdoutRig | MemoryRig
+RIGS: tuple[type[Rig], ...] = (FileRig, StdoutRig, MemoryRig)
+
+
+@contextmanager
+def rig_of(kind: type[Rig]) -> Iterator[Rig]:
+    """Set up a sink of a kind."""
+    with tempfile.TemporaryDirectory() as directory:
+        rig = kind(Path(directory))
+        yield rig
+        rig.sink.close()
+        if isinstance(rig, StdoutRig):
+            os.close(rig._fd)

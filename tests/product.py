@@ -1,0 +1,265 @@
+"""Assemble the product in-process, from its real rooms: for tests of what a caller gets."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import RawTestServer
+
+from signproxy.audit.event import AuditEvent
+from signproxy.audit.sink import AuditSink, MemorySink
+from signproxy.audit.trail import AuditTrail, OnError
+from signproxy.credentials.credentials import Credentials
+from signproxy.errors import Refused
+from signproxy.gate.gate import Gate
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.authenticator import Authenticator
+from signproxy.identity.opaque import StaticToken, StaticTokens
+from signproxy.inventory.resolver import PolicyResolver, TableResolver
+from signproxy.inventory.source import MemoryPolicySource
+from signproxy.s3.storage import Storage
+from signproxy.server.app import ClientCache, Handler
+from signproxy.server.serve import MAX_HEADER
+from signproxy.signing.sign import RequestSigner
+from signproxy.telemetry.metrics import Metrics
+
+POLICY = """
+remote_signing: true
+default_catalog: lake
+storages:
+  main:
+    kind: aws
+    region: us-west-2
+    buckets: [my-bucket, my-other]
+  minio:
+    kind: s3-compatible
+    region: us-east-1
+    buckets: [small]
+    endpoints: [{url: "http://minio.local:9000", styles: [path]}]
+    checks_unsigned_headers: false
+  elsewhere:
+    kind: s3-compatible
+    region: us-east-1
+    buckets: [far]
+    endpoints: [{url: "http://far.local", styles: [path]}]
+    checks_unsigned_headers: true
+catalogs:
+  lake:
+    storages: [main, minio]
+    roots: ["s3://my-bucket/wh", "s3://small/wh"]
+    remote_signing: true
+    prefixes: [opaque-1]
+  located:
+    storages: [main]
+    roots: ["s3://my-other/wh"]
+    remote_signing: true
+    binding: by-location
+  dark:
+    storages: [elsewhere]
+    roots: ["s3://far/dark"]
+  foreign:
+    storages: [elsewhere]
+    roots: ["s3://far/foreign"]
+    remote_signing: true
+    kind: external
+  hidden:
+    storages: [elsewhere]
+    roots: ["s3://far/hidden"]
+    remote_signing: true
+tables:
+  - {name: t1, namespace: ns, location: "s3://my-bucket/wh/t1", uuid: 6f1a3c5e-0000-4000-8000-000000000001}
+  - {name: t2, namespace: ns, location: "s3://my-bucket/wh/t2"}
+  - {name: once, namespace: ns, location: "s3://my-bucket/wh/once", overwrite: forbid}
+  - {name: deep, namespace: [a, b c, "d+e"], location: "s3://my-bucket/wh/deep"}
+  - {name: small, namespace: ns, location: "s3://small/wh/small"}
+  - {name: l1, namespace: ns, location: "s3://my-other/wh/l1", catalog: located}
+  - {name: l2, namespace: ns, location: "s3://my-other/wh/l2", catalog: located}
+  - {name: d1, namespace: ns, location: "s3://far/dark/d1", catalog: dark}
+  - {name: f1, namespace: ns, location: "s3://far/foreign/f1", catalog: foreign}
+  - {name: h1, namespace: ns, location: "s3://far/hidden/h1", catalog: hidden}
+catalog_roles:
+  lake: [reader, writer, data_only, sign_only]
+  located: [reader, half]
+  dark: [reader]
+  foreign: [reader]
+  hidden: [reader]
+principal_roles:
+  readers: {lake: [reader], located: [reader], dark: [reader], foreign: [reader]}
+  writers: {lake: [writer]}
+  data_only: {lake: [data_only]}
+  sign_only: {lake: [sign_only]}
+  half: {located: [half]}
+principals:
+  reader: {roles: [readers]}
+  writer: {roles: [writers]}
+  data-only: {roles: [data_only]}
+  sign-only: {roles: [sign_only]}
+  half: {roles: [half]}
+  nobody: {roles: []}
+grants:
+  - {role: reader, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}
+  - {role: reader, catalog: located, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}
+  - {role: half, catalog: located, namespace: ns, table: l1, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}
+  - {role: reader, catalog: dark, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}
+  - {role: reader, catalog: foreign, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}
+  - {role: writer, privileges: [TABLE_REMOTE_SIGN, TABLE_WRITE_DATA]}
+  - {role: data_only, privileges: [TABLE_WRITE_DATA]}
+  - {role: sign_only, privileges: [TABLE_REMOTE_SIGN]}
+"""
+
+ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"
+SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # noqa: S105 - AWS' own example
+HOST = "https://my-bucket.s3.us-west-2.amazonaws.com"
+KEY = "wh/t1/data/f.parquet"
+SIGN_T1 = "/s3-sign/v1/lake/namespaces/ns/tables/t1"
+
+NAMES = ("reader", "writer", "data-only", "sign-only", "half", "nobody", "stranger")
+
+
+def token_of(name: str) -> str:
+    """Return a caller's opaque token."""
+    return f"{name}-{'0' * 32}"
+
+
+class FixedCredentials:
+    """Credentials that are always there; what a real store offers at `current`."""
+
+    def __init__(self, session_token: str = "") -> None:
+        self.credentials = Credentials(ACCESS_KEY, SECRET, session_token)
+        self.refusal: Refused | None = None
+
+    def current(self, _storage: Storage, _bucket: str) -> Credentials:
+        if self.refusal is not None:
+            raise self.refusal
+        return self.credentials
+
+
+class Product:
+    """The rooms of a server without sockets; `call` goes through HTTP all the same."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing that a test may vary
+        self,
+        policy: str = POLICY,
+        *,
+        sink: AuditSink | None = None,
+        on_error: OnError = OnError.DENY,
+        accepted_unsafe: frozenset[str] = frozenset(),
+        signature_ttl: int = 900,
+        client_cache: bool = False,
+        session_token: str = "",
+        resolver: TableResolver | None = None,
+        authenticator: Authenticator | None = None,
+        catalogs: tuple[str, ...] | None = None,
+    ) -> None:
+        self.source = MemoryPolicySource(policy, single_issuer=True)
+        self.state = self.source.load(1)
+        self.sink = sink or MemorySink()
+        self.trail = AuditTrail(self.sink, on_error=on_error)
+        self.metrics = Metrics("test")
+        self.credentials = FixedCredentials(session_token)
+        digests = {hashlib.sha256(token_of(name).encode()).hexdigest(): name for name in NAMES}
+        self.authenticator = authenticator or Authenticator(
+            (), StaticTokens({digest: StaticToken(name, (), catalogs) for digest, name in digests.items()})
+        )
+        self.gate = Gate(lambda: self.state, resolver or PolicyResolver(), accepted_unsafe)
+        self.handler = Handler(
+            gate=self.gate,
+            authenticator=self.authenticator,
+            credentials=self.credentials,  # type: ignore[arg-type]  # the one method that the handler uses
+            signer=RequestSigner(signature_ttl),
+            recorder=Recorder(self.trail, self.metrics, lambda: self.state),
+            public_url="https://sign.example/base/",
+            client_cache=ClientCache(reads=client_cache),
+        )
+        self._session: ClientSession | None = None
+        self._server: RawTestServer | None = None
+
+    def events(self) -> list[AuditEvent]:
+        """Wait until the trail has written all that it accepted, and return it."""
+        deadline = time.monotonic() + 10
+        while self.trail.state.queued and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert isinstance(self.sink, MemorySink)
+        decode = msgspec.json.Decoder(AuditEvent).decode
+        return [decode(line) for line in self.sink.lines]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Product]:
+        """Serve on a free loopback port."""
+        self.trail.start()
+        self._server = RawTestServer(
+            self.handler, access_log=None, max_field_size=MAX_HEADER, max_line_size=MAX_HEADER
+        )
+        await self._server.start_server()
+        self._session = ClientSession()
+        try:
+            yield self
+        finally:
+            await self._session.close()
+            await self._server.close()
+            await asyncio.to_thread(self.trail.close, 5.0)
+
+    @property
+    def url(self) -> str:
+        """Where the running server is."""
+        assert self._server is not None
+        return str(self._server.make_url("")).rstrip("/")
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        who: str | None = "reader",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> tuple[int, Mapping[str, str], Any]:
+        """Send a request; return status, headers and the decoded body."""
+        from yarl import URL
+
+        assert self._session is not None
+        sent = dict(headers or {})
+        if who is not None:
+            sent.setdefault("Authorization", f"Bearer {token_of(who)}")
+        url = URL(f"{self.url}{path}", encoded=True)
+        async with self._session.request(method, url, headers=sent, data=body) as answer:
+            raw = await answer.read()
+            return answer.status, answer.headers, msgspec.json.decode(raw) if raw else None
+
+    async def sign(  # noqa: PLR0913 - a sign request has this many parts
+        self,
+        method: str = "GET",
+        uri: str = f"{HOST}/{KEY}",
+        *,
+        who: str = "reader",
+        path: str = SIGN_T1,
+        headers: Mapping[str, str] | None = None,
+        region: str = "us-west-2",
+        **fields: object,
+    ) -> tuple[int, Any]:
+        """Send a sign request; return status and answer."""
+        message = sign_message(method, uri, headers or {}, region=region, **fields)
+        status, _, answer = await self.call("POST", path, who=who, body=msgspec.json.encode(message))
+        return status, answer
+
+
+def sign_message(
+    method: str = "GET",
+    uri: str = f"{HOST}/{KEY}",
+    headers: Mapping[str, str] | None = None,
+    *,
+    region: str = "us-west-2",
+    **fields: object,
+) -> dict[str, object]:
+    """Return a sign request as clients write it."""
+    many = {name: [value] for name, value in (headers or {}).items()}
+    return {"region": region, "uri": uri, "method": method, "headers": many, **fields}
+
+

@@ -41,10 +41,10 @@ unit: $(TEST) ## Run the unit tests with their coverage gates.
 	$(BIN)/coverage report --fail-under=90
 
 docs: $(TEST) ## Regenerate the tables of the documentation from the code.
-	$(BIN)/python -m signproxy.docs
+	$(BIN)/python -m signproxy.cli.docs
 
 docs-check: $(TEST) ## Fail when a table of the documentation differs from the code.
-	$(BIN)/python -m signproxy.docs --check
+	$(BIN)/python -m signproxy.cli.docs --check
 
 e2e: $(TEST) ## Run every end-to-end test: real clients on real stores.
 	$(BIN)/pytest tests/e2e -p no:randomly --timeout=600

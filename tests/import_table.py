@@ -18,7 +18,7 @@ class ImportTable(Contract):
 
     rows = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002  (the interface's)
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Compare each import between rooms with the table."""
         # The field is its own parsed value on an instance, which its type does not say.
         table = parse_rows([str(row) for row in self.rows])  # type: ignore[attr-defined]  # see above

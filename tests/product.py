@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
-from aiohttp import ClientSession, web
-from aiohttp.test_utils import RawTestServer
+from aiohttp import ClientSession
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink, MemorySink
@@ -26,7 +25,7 @@ from signproxy.inventory.resolver import PolicyResolver, TableResolver
 from signproxy.inventory.source import MemoryPolicySource
 from signproxy.s3.storage import Storage
 from signproxy.server.app import ClientCache, Handler
-from signproxy.server.serve import MAX_HEADER
+from signproxy.server.listener import listen
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry.metrics import Metrics
 
@@ -115,7 +114,7 @@ grants:
 """
 
 ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"
-SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # noqa: S105 - AWS' own example
+SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 HOST = "https://my-bucket.s3.us-west-2.amazonaws.com"
 KEY = "wh/t1/data/f.parquet"
 SIGN_T1 = "/s3-sign/v1/lake/namespaces/ns/tables/t1"
@@ -144,7 +143,7 @@ class FixedCredentials:
 class Product:
     """The rooms of a server without sockets; `call` goes through HTTP all the same."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing that a test may vary
+    def __init__(
         self,
         policy: str = POLICY,
         *,
@@ -179,7 +178,8 @@ class Product:
             client_cache=ClientCache(reads=client_cache),
         )
         self._session: ClientSession | None = None
-        self._server: RawTestServer | None = None
+        self.url = ""
+        """Where the running server is."""
 
     def events(self) -> list[AuditEvent]:
         """Wait until the trail has written all that it accepted, and return it."""
@@ -194,23 +194,15 @@ class Product:
     async def running(self) -> AsyncIterator[Product]:
         """Serve on a free loopback port."""
         self.trail.start()
-        self._server = RawTestServer(
-            self.handler, access_log=None, max_field_size=MAX_HEADER, max_line_size=MAX_HEADER
-        )
-        await self._server.start_server()
+        stack = AsyncExitStack()
+        self.url = "http://" + await listen(stack, self.handler, "127.0.0.1", 0, shutdown=1.0)
         self._session = ClientSession()
         try:
             yield self
         finally:
             await self._session.close()
-            await self._server.close()
+            await stack.aclose()
             await asyncio.to_thread(self.trail.close, 5.0)
-
-    @property
-    def url(self) -> str:
-        """Where the running server is."""
-        assert self._server is not None
-        return str(self._server.make_url("")).rstrip("/")
 
     async def call(
         self,
@@ -233,7 +225,7 @@ class Product:
             raw = await answer.read()
             return answer.status, answer.headers, msgspec.json.decode(raw) if raw else None
 
-    async def sign(  # noqa: PLR0913 - a sign request has this many parts
+    async def sign(
         self,
         method: str = "GET",
         uri: str = f"{HOST}/{KEY}",
@@ -261,5 +253,3 @@ def sign_message(
     """Return a sign request as clients write it."""
     many = {name: [value] for name, value in (headers or {}).items()}
     return {"region": region, "uri": uri, "method": method, "headers": many, **fields}
-
-

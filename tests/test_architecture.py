@@ -67,7 +67,8 @@ def test_a_table_with_a_slip_is_refused(rows: list[str], fault: str) -> None:
 # What the pure rooms are made of; anything else is a decision to take here.
 PURE_LIBRARIES = {
     "__future__", "base64", "binascii", "bisect", "collections", "dataclasses", "difflib", "enum", "functools",
-    "hashlib", "hmac", "itertools", "msgspec", "operator", "re", "signproxy", "string", "types", "typing", "unicodedata", "xml",
+    "hashlib", "hmac", "itertools", "msgspec", "operator", "re", "signproxy", "string", "types", "typing",
+    "unicodedata", "xml",
 }  # fmt: skip
 # Of modules that also reach a clock or guess at a syntax: the functions that only compute.
 PURE_PARTS = {

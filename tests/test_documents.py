@@ -59,6 +59,8 @@ class Sheet(msgspec.Struct, frozen=True, rename={"class_": "class"}):
     pair: tuple[int, str] = (1, "x")
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{4}$", max_length=4)] = "0000"
     tags: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
+    tag_set: frozenset[str] = frozenset()
+    nothing: None = None
     free: object = None
 
 
@@ -207,7 +209,7 @@ def test_a_whole_document_becomes_its_type() -> None:
         pair: [2, b]
         digest: ab01
         tags: [t, u]
-        free: {any: [thing]}
+        free: [any, {thing: 1}]
         """
     )
     assert read == Sheet(
@@ -223,7 +225,7 @@ def test_a_whole_document_becomes_its_type() -> None:
         pair=(2, "b"),
         digest="ab01",
         tags=("t", "u"),
-        free={"any": ["thing"]},
+        free=["any", {"thing": 1}],
     )
 
 
@@ -270,7 +272,12 @@ def test_a_whole_document_becomes_its_type() -> None:
         ("{class: c, names: [a, 1]}", ["names[1]: text expected, got a number; put it in quotes"]),
         ("{class: c, pair: [1]}", ["pair: 2 items expected, got 1"]),
         ("{class: c, pair: [a, b]}", ["pair[0]: a whole number expected, got text"]),
-        ("{class: c, digest: zz}", ["digest: 'zz' is not of the form ^[0-9a-f]{4}$"]),
+        ("{class: c, ratio: []}", ["ratio: a number expected, got a list"]),
+        ("{class: c, on: 1}", ["on: true or false expected, got a number"]),
+        ("{class: c, level: []}", ["level: one of high, low expected, got a list"]),
+        ("{class: c, nothing: 1}", ["nothing: nothing expected, got a number"]),
+        ("{class: c, tag_set: [a, a, 1]}", ["tag_set[2]: text expected, got a number; put it in quotes"]),
+        ("{class: c, digest: zz}", ["digest: is not of the form ^[0-9a-f]{4}$"]),
         ("{class: c, shapes: [{side: 1}]}", ["shapes[0].kind: this key is missing; one of circle, square is expected"]),
         (
             "{class: c, shapes: [{kind: squar, side: 1}]}",
@@ -332,3 +339,9 @@ def test_a_type_that_only_msgspec_knows_is_still_checked() -> None:
     """A type that the walk does not know would raise what no caller catches."""
     with pytest.raises(DocumentInvalid, match=r"^f: at: "):
         decode(bytes, "not base64!", file="f", path="at")
+
+
+def test_what_no_document_holds_is_named_by_its_type() -> None:
+    """A caller in Python would not see what it passed."""
+    with pytest.raises(DocumentInvalid, match=r"^f: class: text expected, got bytes$"):
+        decode(Sheet, {"class": b"c"}, file="f")

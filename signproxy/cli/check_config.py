@@ -105,7 +105,7 @@ def _audit_faults(settings: Settings) -> Iterable[Finding]:
 
 def _summary(state: PolicyState) -> str:
     catalogs = state.catalogs.values()
-    tables = sum(len(catalog.tables(name)) for catalog in catalogs for name in catalog.namespaces)
+    tables = sum(len(catalog.tables()) for catalog in catalogs)
     signing = sum(catalog.remote_signing for catalog in catalogs) if state.remote_signing else 0
     return (
         f"policy {state.rev}, {len(catalogs)} catalogs ({signing} with remote signing), {tables} tables, "

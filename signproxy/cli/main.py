@@ -45,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         options = _parser(words).parse_args(words)
-        return cast("Command", options.command).run(options)
+        code = cast("Command", options.command).run(options)
+        # Here, so that a reader who left is noticed before Python itself complains.
+        sys.stdout.flush()
     except SystemExit as end:
         # argparse ends the process itself for --help and for wrong usage.
         return end.code if isinstance(end.code, int) else 0
@@ -54,11 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             complain(str(finding))
         return INVALID
     except BrokenPipeError:
-        # `signproxy explain … | head`: whoever read has seen enough. Python would complain again while it ends.
+        # `signproxy explain … | head`: whoever read has seen enough. At its end Python would flush once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INVALID
     except KeyboardInterrupt:
         return INTERRUPTED
+    return code
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

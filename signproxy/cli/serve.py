@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from signproxy.cli import configuration
-from signproxy.config.settings import LogFormat, LogLevel, Loop
+from signproxy.config.settings import LogLevel, Loop
 from signproxy.errors import Finding, SettingsInvalid
 
 
@@ -18,7 +18,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--public-url", metavar="URL", help="the URL that clients are told: public_url")
     parser.add_argument("--loop", choices=[loop.value for loop in Loop], help="event loop: loop")
     parser.add_argument("--log-level", choices=[level.value for level in LogLevel], help="log.level")
-    parser.add_argument("--log-format", choices=[style.value for style in LogFormat], help="log.format")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,6 +45,5 @@ def _overrides(options: argparse.Namespace) -> dict[str, str]:
         "public_url": options.public_url,
         "loop": options.loop,
         "log.level": options.log_level,
-        "log.format": options.log_format,
     }
     return overrides | {key: value for key, value in named.items() if value is not None}

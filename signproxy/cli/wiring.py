@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
 
 from signproxy.config.identity import IdentitySettings, IssuerSettings
@@ -13,9 +13,7 @@ from signproxy.identity.opaque import StaticToken, StaticTokens
 
 MAX_KEY_BYTES = 64 * 1024
 """Larger than any key or secret; a wrong path must not read a disk image into memory."""
-
-# What `identity` calls a setting, where it is not the setting's own name.
-_FIELDS = {"secret": "secret_file", "public_keys[0]": "key_file"}
+_PEM = re.compile(rb"-----BEGIN [A-Z0-9 ]+-----.*?-----END [A-Z0-9 ]+-----", re.DOTALL)
 
 
 def issuers_of(settings: IdentitySettings) -> tuple[Issuer, ...]:
@@ -38,33 +36,24 @@ def static_tokens_of(settings: IdentitySettings) -> StaticTokens:
         token.sha256: StaticToken(principal=token.principal, roles=token.roles, catalogs=token.catalogs)
         for token in settings.static_tokens
     }
-    try:
-        return StaticTokens(tokens)
-    except SettingsInvalid as invalid:
-        raise SettingsInvalid(
-            Finding(found.file, f"identity.{found.path}", found.problem) for found in invalid.findings
-        ) from None
+    return StaticTokens(tokens)
 
 
 def _issuer(name: str, declared: IssuerSettings) -> Issuer:
     path = path_of("identity", "issuers", name)
-    keys = _keys(path, declared)
-    try:
-        return Issuer(
-            name=name,
-            issuer=declared.issuer,
-            audiences=declared.audiences,
-            algorithms=tuple(algorithm.value for algorithm in declared.algorithms),
-            keys=keys,
-            principal_claim=declared.principal_claim,
-            mutable_claims_accepted=declared.mutable_claims_accepted,
-            roles_claim=declared.roles_claim,
-            roles=declared.roles,
-            catalogs=declared.catalogs,
-            kubernetes=declared.kubernetes,
-        )
-    except SettingsInvalid as invalid:
-        raise SettingsInvalid(_renamed(path, name, invalid)) from None
+    return Issuer(
+        name=name,
+        issuer=declared.issuer,
+        audiences=declared.audiences,
+        algorithms=tuple(algorithm.value for algorithm in declared.algorithms),
+        keys=_keys(path, declared),
+        principal_claim=declared.principal_claim,
+        mutable_claims_accepted=declared.mutable_claims_accepted,
+        roles_claim=declared.roles_claim,
+        roles=declared.roles,
+        catalogs=declared.catalogs,
+        kubernetes=declared.kubernetes,
+    )
 
 
 def _keys(path: str, declared: IssuerSettings) -> KeySource:
@@ -74,7 +63,7 @@ def _keys(path: str, declared: IssuerSettings) -> KeySource:
     if declared.jwks_url:
         return JwksUrl(declared.jwks_url, ca_file, token_file)
     if declared.key_file:
-        return PublicKeys((PemKey(_content(f"{path}.key_file", declared.key_file)),))
+        return PublicKeys(tuple(map(PemKey, _PEM.findall(_content(f"{path}.key_file", declared.key_file)))))
     # A newline that an editor added is not part of a secret.
     return SharedSecret(_content(f"{path}.secret_file", declared.secret_file).rstrip(b"\r\n"))
 
@@ -88,11 +77,3 @@ def _content(path: str, file: str) -> bytes:
     if len(content) > MAX_KEY_BYTES:
         raise SettingsInvalid([Finding("", path, f"{file!r} is larger than {MAX_KEY_BYTES} bytes")])
     return content
-
-
-def _renamed(path: str, name: str, invalid: SettingsInvalid) -> Iterator[Finding]:
-    """Name the settings as the operator wrote them."""
-    for found in invalid.findings:
-        field = found.path.removeprefix(f"issuers.{name}.").removeprefix("issuers.")
-        where = path if field == "name" else f"{path}.{_FIELDS.get(field, field)}"
-        yield Finding(found.file, where, found.problem)

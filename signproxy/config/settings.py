@@ -47,13 +47,6 @@ class OnAuditError(Enum):
     ALLOW = "allow"
 
 
-class LogFormat(Enum):
-    """How log lines look."""
-
-    JSON = "json"
-    CONSOLE = "console"
-
-
 class LogLevel(Enum):
     """The least level that is logged."""
 
@@ -129,12 +122,6 @@ class AuditSettings(msgspec.Struct, frozen=True):
     ] = 60
 
 
-class LimitSettings(msgspec.Struct, frozen=True):
-    """Bounds that depend on the machine; those on a single request are fixed."""
-
-    connections: Annotated[int, Meta(ge=1, le=100_000, description="Connections that may be open.")] = 1000
-
-
 class DrainSettings(msgspec.Struct, frozen=True):
     """What happens between SIGTERM and the end."""
 
@@ -148,10 +135,9 @@ class DrainSettings(msgspec.Struct, frozen=True):
 
 
 class LogSettings(msgspec.Struct, frozen=True):
-    """What is logged, and how."""
+    """What is logged; always as JSON lines on standard error."""
 
     level: Annotated[LogLevel, Meta(description="The least level that is logged.")] = LogLevel.INFO
-    format: Annotated[LogFormat, Meta(description="`json` for machines, `console` for people.")] = LogFormat.JSON
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -176,7 +162,6 @@ class Settings(msgspec.Struct, frozen=True):
     ] = {}
     signing: SigningSettings = SigningSettings()
     audit: AuditSettings = AuditSettings()
-    limits: LimitSettings = LimitSettings()
     drain: DrainSettings = DrainSettings()
     log: LogSettings = LogSettings()
 

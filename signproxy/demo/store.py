@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from signproxy.errors import SignproxyError
 
@@ -134,7 +135,7 @@ class DemoStore:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._ports['s3']}"
 
-    async def __aenter__(self) -> DemoStore:
+    async def __aenter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
         write_identities(self._directory / "identities.json", self.access_key, self.secret)
         binary = self._binary or find_binary()
@@ -145,7 +146,8 @@ class DemoStore:
                     await self._still_runs()
         except TimeoutError:
             await self._stop()
-            raise DemoStoreFailed(f"the demo's store was not ready after {READY_TIMEOUT:.0f} s\n{self._tail()}") from None
+            late = f"the demo's store was not ready after {READY_TIMEOUT:.0f} s"
+            raise DemoStoreFailed(f"{late}\n{self._tail()}") from None
         except BaseException:
             await self._stop()
             raise

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from signproxy.identity.fetch import Fetch, Fetched, Trust, fetch
+from signproxy.identity.fetch import TIMEOUT, Fetch, Fetched, Trust, fetch
 from signproxy.identity.issuer import Discovery, Issuer, JwksUrl
 from signproxy.identity.key_source import KeyHealth
 from signproxy.identity.key_url import KeyUrl, parse_key_url
@@ -38,6 +38,9 @@ LAST_RETRY = 60.0
 
 HASTE = 5.0
 """Seconds between two tries for the sake of callers while there are no keys at all."""
+
+MAX_WAIT = TIMEOUT
+"""Seconds that a caller waits for a fetch. Two documents may take longer; strangers with made-up `kid`s wait as well."""
 
 MAX_STALE = 24 * 3_600.0
 """How long keys are used while their issuer cannot be asked: a night and a day to mend it."""
@@ -97,8 +100,8 @@ class RemoteKeys:
             self._cool_until = self._clock() + COOL_DOWN
             self._begin()
         if self._flight is not None:
-            # Not awaited itself: a caller who goes away must not end the fetch of all others.
-            await asyncio.wait((self._flight,))
+            # Not awaited itself: a caller who goes away or gives up must not end the fetch of all others.
+            await asyncio.wait((self._flight,), timeout=MAX_WAIT)
 
     def start(self) -> None:
         """Fetch now, and from then on ahead of need."""

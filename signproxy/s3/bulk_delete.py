@@ -122,12 +122,13 @@ class _Document:
 
     def end(self, name: str) -> None:
         self._open.pop()
+        text = "".join(self._text)
         if name == "Key":
-            self._close_key("".join(self._text))
+            self._close_key(text)
         elif name == "Object":
             if len(self.keys) != self._objects:
                 raise self._object_refusal("no Key")
-        elif name == "Quiet" and "".join(self._text) not in ("true", "false"):
+        elif name == "Quiet" and text not in ("true", "false"):
             raise _refusal("Quiet is neither true nor false")
 
     def _close_key(self, key: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _PATH = _UNRESERVED + b"/"
-_ESCAPES = tuple(f"%{byte:02X}" for byte in range(256))
+_ESCAPES = tuple(f"%{byte:02X}" for byte in bytes(range(256)))
 _QUERY_BYTES = tuple(chr(byte) if byte in _UNRESERVED else _ESCAPES[byte] for byte in range(256))
 _PATH_BYTES = tuple(chr(byte) if byte in _PATH else _ESCAPES[byte] for byte in range(256))
 

@@ -16,7 +16,7 @@ from signproxy.s3.operations import COPIES, LISTS, Level, find_operation
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import S3Request, WireRequest
 from signproxy.s3.storage import EndpointIndex, Origin, Storage
-from signproxy.s3.uri import decode_once, split_uri
+from signproxy.s3.uri import decode_once, is_canonical, split_uri
 
 _NO_PARAMETERS: dict[str, str] = {}
 
@@ -75,7 +75,7 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
         bucket,
         key,
         origin.host,
-        canonical_path(path or "/"),
+        raw_path if raw_path and is_canonical(raw_path) else canonical_path(path or "/"),
         canonical_query(parameters.items()) if parameters else "",
         read.signed,
         payload,

@@ -72,11 +72,7 @@ def read_headers(headers: dict[str, list[str]], plan: Plan, host: str, context: 
         value = _single(headers, name)
         if check is not None and not check(value, context):
             raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} with {context.operation.s3_name}")
-        if not _SIGNED_VALUE.fullmatch(value):
-            # Clients disagree on how such text is encoded on the wire, so no signature would fit them all.
-            raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} is not ASCII")
-        # SigV4: trimmed, runs of white space folded.
-        signed.append((lower, " ".join(value.split())))
+        signed.append((lower, _folded(lower, value)))
     return ReadHeaders(tuple(signed), _payload(headers, plan, context), _is_conditional(headers, plan))
 
 
@@ -105,16 +101,27 @@ def _plan(names: tuple[str, ...]) -> Plan:
 
 
 def _check_text(headers: dict[str, list[str]]) -> None:
-    size = 0
+    # One look at all values together; only what fails it is looked at header by header.
+    text = "".join([value for values in headers.values() for value in values])
+    if len(text) > MAX_HEADER_BYTES:
+        raise Refused(
+            Reason.HEADER_MALFORMED, f"{len(text)} characters of header values, at most {MAX_HEADER_BYTES} are read"
+        )
+    if text.isprintable() and all(headers.values()):
+        return
     for name, values in headers.items():
         if not values:
             raise Refused(Reason.HEADER_MALFORMED, f"{name!r} has no value")
-        for value in values:
-            size += len(value)
-            if not value.isprintable() and not _VALUE.fullmatch(value):
-                raise Refused(Reason.HEADER_MALFORMED, f"value of {name!r} holds a control character")
-    if size > MAX_HEADER_BYTES:
-        raise Refused(Reason.HEADER_MALFORMED, f"{size} characters of header values, at most {MAX_HEADER_BYTES}")
+        if not all(map(_VALUE.fullmatch, values)):
+            raise Refused(Reason.HEADER_MALFORMED, f"value of {name!r} holds a control character")
+
+
+def _folded(lower: str, value: str) -> str:
+    """Return a value as SigV4 signs it: trimmed, runs of white space folded."""
+    if not _SIGNED_VALUE.fullmatch(value):
+        # Clients disagree on how such text is encoded on the wire, so no signature would fit them all.
+        raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} is not ASCII")
+    return " ".join(value.split()) if " " in value or "\t" in value else value
 
 
 def _single(headers: dict[str, list[str]], name: str) -> str:
@@ -125,6 +132,8 @@ def _single(headers: dict[str, list[str]], name: str) -> str:
 
 
 def _payload(headers: dict[str, list[str]], plan: Plan, context: Context) -> str:
+    if plan.payload is None and plan.content_encoding is None:
+        return UNSIGNED_PAYLOAD
     chunked = plan.content_encoding is not None and "aws-chunked" in headers[plan.content_encoding][0]
     if plan.payload is not None:
         value = _single(headers, plan.payload)
@@ -144,4 +153,7 @@ def _payload(headers: dict[str, list[str]], plan: Plan, context: Context) -> str
 
 
 def _is_conditional(headers: dict[str, list[str]], plan: Plan) -> bool:
-    return any(lower == "if-match" or headers[name] != ["*"] for lower, name in plan.conditions)
+    for lower, name in plan.conditions:
+        if lower == "if-match" or headers[name] != ["*"]:
+            return True
+    return False

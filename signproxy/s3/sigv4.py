@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import re
 import time
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,7 +13,6 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 _BLOCK_BYTES = 64
 _INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
-_SPACES = re.compile(" {2,}")
 
 
 class _Day:
@@ -24,7 +22,7 @@ class _Day:
 
     def __init__(self, credential: str, scope: str, derived: bytes) -> None:
         # HMAC is two nested hashes, each over the padded key first (RFC 2104): hashing the key once and copying
-        # the two states costs a third of `hmac.digest`.
+        # the two states costs two fifths of `hmac.digest`.
         key = derived.ljust(_BLOCK_BYTES, b"\0")
         self.inner = sha256(key.translate(_INNER_PAD))
         self.outer = sha256(key.translate(_OUTER_PAD))
@@ -63,8 +61,9 @@ class SigningKey:
     ) -> str:
         """Return the Authorization header of a request that is sent with exactly these parts.
 
-        `headers` are the client's own to be signed: lower-case names, trimmed values without line ends, no name
-        twice, none of the four that are set here (host, x-amz-content-sha256, x-amz-date, x-amz-security-token).
+        `headers` are the client's own to be signed: lower-case names, no name twice, none of the four that are
+        set here (host, x-amz-content-sha256, x-amz-date, x-amz-security-token); values trimmed, runs of white
+        space folded to one space, without line ends.
         """
         if headers:
             merged = [*headers, ("host", host), ("x-amz-content-sha256", payload), ("x-amz-date", amz_date)]
@@ -73,8 +72,6 @@ class SigningKey:
             merged.sort()
             signed = ";".join([name for name, _ in merged])
             block = "".join([f"{name}:{value}\n" for name, value in merged])
-            if "  " in block:
-                block = _SPACES.sub(" ", block)
         elif session_token:
             signed = "host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
             block = (

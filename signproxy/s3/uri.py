@@ -14,11 +14,13 @@ from signproxy.errors import Reason, Refused
 MAX_URI = 8192
 """Longer than the longest key (1,024 bytes, each escaped) with its query; short enough to refuse cheaply."""
 
+UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _ESCAPE = "%[0-9A-Fa-f]{2}"
+# Possessive: the alternatives exclude each other, so nothing is lost, and hostile input costs no backtracking.
 _URI = re.compile(
-    r"(https?://[a-z0-9.\-]+(?::[0-9]{1,5})?)"
-    rf"((?:/(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|{_ESCAPE})*)?)"
-    rf"(?:\?((?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|{_ESCAPE})*))?"
+    r"(https?://[a-z0-9.\-]++(?::[0-9]{1,5})?)"
+    rf"((?:/(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]++|{_ESCAPE})*+)?)"
+    rf"(?:\?((?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]++|{_ESCAPE})*+))?"
 )
 
 
@@ -30,10 +32,31 @@ def split_uri(uri: str) -> tuple[str, str, str | None]:
     return match.groups()  # type: ignore[return-value]  # the pattern has exactly these three groups
 
 
+_ASCII = {f"{byte:02{case}}": chr(byte) for byte in range(128) for case in "xX"}
+# The escapes that the canonical form keeps: of bytes that are neither unreserved nor a slash, in upper case.
+_KEPT = "|".join(
+    f"%{high:X}[{lows}]"
+    for high in range(16)
+    if (lows := "".join(f"{low:X}" for low in range(16) if chr(high * 16 + low) not in UNRESERVED + "/"))
+)
+_CANONICAL = re.compile(rf"(?:[A-Za-z0-9\-._~/]++|{_KEPT})*+")
+
+
+def is_canonical(raw_path: str) -> bool:
+    """Whether decoding a path once and encoding it anew gives the very same text, as for most clients' paths."""
+    return _CANONICAL.fullmatch(raw_path) is not None
+
+
 def decode_once(raw: str) -> str:
     """Decode percent-escapes exactly once, as S3 does; a plus stays a plus."""
     if "%" not in raw:
         return raw
+    first, *rest = raw.split("%")
+    try:
+        # Hive partitions: one or two escapes of ASCII characters, looked up instead of parsed.
+        return first + "".join([_ASCII[part[:2]] + part[2:] for part in rest])
+    except KeyError:
+        pass
     try:
         return unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from time import perf_counter_ns, time
 
 import msgspec
@@ -18,7 +17,7 @@ from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.model import Subject
+from signproxy.model import Allow, Principal, Subject
 from signproxy.s3.query import parse_query
 from signproxy.s3.storage import Stamp
 from signproxy.server.message import MAX_BULK_MESSAGE, read_bearer, read_message, read_request_id
@@ -105,7 +104,8 @@ class Handler:
         allowed = self._gate.judge(
             passage, subject, CatalogAddress(route.catalog, route.prefix), route.target, message
         )
-        allow = await allowed if isinstance(allowed, Awaitable) else allowed
+        # An exact type: `isinstance` against an abstract class costs more than the decision.
+        allow = allowed if type(allowed) is Allow else await allowed  # type: ignore[misc]  # else it is awaitable
         judged = passage.request
         assert judged is not None  # noqa: S101 - an Allow stands on a classified request
         judged_ns = perf_counter_ns()
@@ -141,8 +141,8 @@ class Handler:
 
     async def _identify(self, passage: Passage, request: web.BaseRequest) -> Subject:
         principal = self._authenticator.authenticate(read_bearer(request.headers.get("Authorization")))
-        if isinstance(principal, Awaitable):
-            principal = await principal
+        if type(principal) is not Principal:
+            principal = await principal  # type: ignore[misc]  # else it is awaitable
         subject = Subject(principal, principal)
         passage.subject = subject
         return subject
@@ -159,6 +159,10 @@ class Handler:
 async def _read_body(request: web.BaseRequest) -> bytes:
     """Read at most the largest message; what lies beyond is not read."""
     chunks = bytearray()
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # An interim answer is none: aiohttp takes a started one for a reason not to send an error.
+        request.writer.output_size = 0
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
             while chunk := await request.content.readany():

@@ -35,12 +35,12 @@ _STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in
 class Reply(web.StreamResponse):
     """A finished answer. `headers` are written as spelled: Java looks for `Cache-Control` exactly so."""
 
-    __slots__ = ("_body", "_close", "_lines", "_writer")
+    __slots__ = ("_close", "_content", "_lines", "_writer")
 
     def __init__(self, status: int, lines: str, body: bytes, *, close: bool = False) -> None:
         # StreamResponse's own state is never used: what aiohttp reads of an answer is overridden below.
         self._lines = lines
-        self._body = body
+        self._content = body
         self._close = close
         self._status = status
         self._writer: AbstractStreamWriter | None = None
@@ -58,17 +58,17 @@ class Reply(web.StreamResponse):
         self._writer = request.writer
         self._close = self._close or not request.keep_alive or request.version < HttpVersion11
         if request.method == "HEAD":
-            self._body = b""
+            self._content = b""
         return self._writer
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Write head and body at once."""
         head = (
-            f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._body)}\r\nDate: {_date()}\r\n"
+            f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._content)}\r\nDate: {_date()}\r\n"
             f"{_CLOSE if self._close else _END}"
         )
         assert self._writer is not None  # noqa: S101 - aiohttp calls prepare first
-        await self._writer.write(head.encode("latin-1") + self._body)
+        await self._writer.write(head.encode("latin-1") + self._content)
 
 
 _date_second = 0

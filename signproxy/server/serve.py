@@ -6,11 +6,9 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import FrameType
-
-from aiohttp import web
 
 from signproxy import __version__
 from signproxy.audit.budget import RefusalBudget
@@ -23,17 +21,13 @@ from signproxy.gate.recorder import Recorder
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
-from signproxy.server import build
+from signproxy.server import build, listener
 from signproxy.server.admin import AdminHandler
 from signproxy.server.app import ClientCache, Handler
 from signproxy.server.policy_holder import PolicyHolder
-from signproxy.server.reply import Reply
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry import log
 from signproxy.telemetry.metrics import Metrics
-
-MAX_HEADER = 24 * 1024
-"""A bearer token may have 16 KiB; aiohttp's own limit of 8 KiB would answer for us, in a form of its own."""
 
 ROLL_SECONDS = 5.0
 """How late aggregated refusals may be written after their window."""
@@ -41,9 +35,6 @@ ROLL_SECONDS = 5.0
 AUDIT_CLOSE_SECONDS = 10.0
 
 _log = log.get_logger("signproxy.server")
-
-RequestHandler = Callable[[web.BaseRequest], Awaitable[Reply]]
-
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
@@ -159,34 +150,20 @@ class Server:
             self._rooms.trail.roll()
 
     async def _listen(self, stack: AsyncExitStack) -> None:
-        settings = self._settings
-        listen, admin = settings.listen, settings.admin
-        handler = self._handler()
-        self.address = await self._site(stack, handler, listen.host, listen.port, reuse_port=listen.reuse_port)
+        listen, admin = self._settings.listen, self._settings.admin
+        keepalive, shutdown = float(listen.keepalive_seconds), float(self._settings.drain.timeout_seconds)
         if admin.enabled:
             probes = AdminHandler(self.problems, self._rooms.metrics.render)
-            self.admin_address = await self._site(stack, probes, admin.host, admin.port, reuse_port=listen.reuse_port)
-
-    async def _site(
-        self, stack: AsyncExitStack, handler: RequestHandler, host: str, port: int, *, reuse_port: bool
-    ) -> str:
-        server = web.Server(
-            handler,
-            keepalive_timeout=float(self._settings.listen.keepalive_seconds),
-            access_log=None,
-            max_field_size=MAX_HEADER,
-            max_line_size=MAX_HEADER,
+            self.admin_address = await listener.listen(stack, probes, admin.host, admin.port, reuse_port=listen.reuse_port)
+        self.address = await listener.listen(
+            stack,
+            self._handler(),
+            listen.host,
+            listen.port,
+            reuse_port=listen.reuse_port,
+            keepalive=keepalive,
+            shutdown=shutdown,
         )
-        runner = web.ServerRunner(server, shutdown_timeout=float(self._settings.drain.timeout_seconds))
-        await runner.setup()
-        stack.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, host, port, reuse_port=reuse_port or None)
-        try:
-            await site.start()
-        except OSError as error:
-            raise SettingsInvalid([Finding("", "listen", f"cannot listen on {host}:{port}: {error.strerror}")]) from None
-        bound = runner.addresses[0]
-        return f"{bound[0]}:{bound[1]}"
 
     def _handler(self) -> Handler:
         settings, rooms = self._settings, self._rooms

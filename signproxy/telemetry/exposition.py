@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from math import isfinite
 
 from signproxy.telemetry.families import Counted, Family, Labels, Type
+
+_NOT_FINITE = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -52,4 +55,6 @@ def _sound(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == value // 1 and abs(value) < 1e15 else repr(float(value))
+    if not isfinite(value):
+        return _NOT_FINITE[repr(float(value))]
+    return str(int(value)) if value == int(value) else repr(float(value))

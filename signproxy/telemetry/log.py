@@ -158,9 +158,12 @@ def _clean(value: object, depth: int) -> object:
         return REDACTED
     if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, Mapping) and depth:
-        return _clean_mapping(value, depth - 1)
-    if isinstance(value, list | tuple | set | frozenset) and depth:
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        if not depth:
+            # Its own text would show what lies inside, secret or not.
+            return "…"
+        if isinstance(value, Mapping):
+            return _clean_mapping(value, depth - 1)
         return [_clean(each, depth - 1) for each in value]
     if isinstance(value, Enum):
         return _text(str(value.value))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
-import signal
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -175,6 +174,9 @@ def test_only_a_regular_file_is_written(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+MANY = 2000
+"""Batches that take longer to write than it takes to see that all have begun; 72 MB each if nobody kills them."""
+
 APPENDER = """
 import sys
 from pathlib import Path
@@ -182,19 +184,25 @@ from signproxy.audit.sink import FileSink, StdoutSink
 number = int(sys.argv[2])
 sink = StdoutSink() if sys.argv[1] == "-" else FileSink(Path(sys.argv[1]))
 line = b'{"n":%d,"text":"' % number + b"x" * 900 + b'"}\\n'
-for _ in range(int(sys.argv[3])):
+for times in range(int(sys.argv[3])):
     sink.write(line * 40, 40)
-print("done", file=sys.stderr)
+    if not times:
+        print("begun", file=sys.stderr, flush=True)
 """
 
 
-def appenders(where: str, times: int, stdout: int | None = None) -> list[subprocess.Popen[bytes]]:
-    return [
-        subprocess.Popen(
-            [sys.executable, "-c", APPENDER, where, str(number), str(times)], stdout=stdout, stderr=subprocess.PIPE
-        )
-        for number in (1, 2, 3)
-    ]
+@contextmanager
+def appenders(where: str, times: int, stdout: int | None = None) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run three writers, which end with the block at the latest."""
+    with ExitStack() as stack:
+        running = []
+        for number in (1, 2, 3):
+            command = [sys.executable, "-c", APPENDER, where, str(number), str(times)]
+            process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            running.append(process)
+        yield running
 
 
 def whole_lines(content: bytes) -> list[int]:
@@ -209,10 +217,10 @@ def whole_lines(content: bytes) -> list[int]:
 def test_processes_that_share_a_file_never_mix_lines(tmp_path: Path) -> None:
     """Workers of one pod append to one file."""
     path = tmp_path / "audit.ndjson"
-    running = appenders(str(path), 30)
-    for process in running:
-        _, errors = process.communicate(timeout=30)
-        assert (process.returncode, errors) == (0, b"done\n")
+    with appenders(str(path), 30) as running:
+        for process in running:
+            _, errors = process.communicate(timeout=30)
+            assert (process.returncode, errors) == (0, b"begun\n")
     writers = whole_lines(path.read_bytes())
     assert [writers.count(number) for number in (1, 2, 3)] == [1200, 1200, 1200]
 
@@ -220,13 +228,13 @@ def test_processes_that_share_a_file_never_mix_lines(tmp_path: Path) -> None:
 def test_processes_that_share_standard_output_never_mix_lines() -> None:
     """Workers share the container's pipe, which keeps together only 4 KiB by itself."""
     reading, writing = os.pipe()
-    running = appenders("-", 30, stdout=writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        content = pipe.read()
-    for process in running:
-        process.communicate(timeout=30)
-        assert process.returncode == 0
+    with appenders("-", 30, stdout=writing) as running:
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            content = pipe.read()
+        for process in running:
+            process.communicate(timeout=30)
+            assert process.returncode == 0
     writers = whole_lines(content)
     assert [writers.count(number) for number in (1, 2, 3)] == [1200, 1200, 1200]
 
@@ -235,15 +243,13 @@ def test_killing_a_writer_leaves_whole_lines_for_the_next(tmp_path: Path) -> Non
     """The kernel kills without warning when memory runs out, in the middle of a write too."""
     path = tmp_path / "audit.ndjson"
     for _ in range(3):
-        running = appenders(str(path), 100_000)
-        # Killed in the midst of it, wherever that is: all of them are known to have written.
-        for number in (1, 2, 3):
-            while b'{"n":%d' % number not in path.read_bytes() if path.exists() else True:
-                select.select([], [], [], 0.01)
-        for process in running:
-            process.send_signal(signal.SIGKILL)
-        for process in running:
-            process.communicate(timeout=30)
+        with appenders(str(path), MANY) as running:
+            # Killed in the midst of it, wherever that is.
+            for process in running:
+                assert process.stderr is not None
+                assert process.stderr.readline() == b"begun\n"
+            for process in running:
+                process.kill()
         sink = FileSink(path)
         sink.write(b"", 0)
         sink.close()

@@ -157,7 +157,7 @@ def test_paths_of_the_file_are_relative_to_it(file: Path) -> None:
         (
             {"LOG__XYZZY": "1"},
             {},
-            "environment: SIGNPROXY__LOG__XYZZY: unknown setting 'log.xyzzy'; known keys: level, format",
+            "environment: SIGNPROXY__LOG__XYZZY: unknown setting 'log.xyzzy'; known keys: level",
         ),
         ({"LISTEN": "{port: 1}"}, {}, "environment: SIGNPROXY__LISTEN: listen is a section; name one of its keys"),
         ({"LISTEN__PORT__X": "1"}, {}, "environment: SIGNPROXY__LISTEN__PORT__X: listen.port has no keys"),
@@ -191,7 +191,7 @@ def test_paths_of_the_file_are_relative_to_it(file: Path) -> None:
         (
             {"IDENTITY__STATIC_TOKENS": "[{sha256: x, principal: p}]"},
             {},
-            "environment: SIGNPROXY__IDENTITY__STATIC_TOKENS: 'x' is not of the form ^[0-9a-f]{64}$",
+            "environment: SIGNPROXY__IDENTITY__STATIC_TOKENS: is not of the form ^[0-9a-f]{64}$",
         ),
         (
             {"LOG__LEVEL": "info", "log__level": "debug", "LOG__Level": "debug"},
@@ -244,3 +244,38 @@ def test_a_byte_order_mark_is_no_key(file: Path) -> None:
 def test_defaults_are_settings() -> None:
     """What embeds signproxy could not begin from the defaults."""
     assert Settings().audit.sink is AuditSinkKind.STDOUT
+
+
+@pytest.mark.parametrize(
+    ("environ", "url"),
+    (
+        ({}, "http://127.0.0.1:8181"),
+        ({"SIGNPROXY__LISTEN__HOST": "::1", "SIGNPROXY__LISTEN__PORT": "80"}, "http://[::1]:80"),
+        ({"SIGNPROXY__PUBLIC_URL": "https://sign.example/base/"}, "https://sign.example/base"),
+    ),
+)
+def test_the_advertised_url_leads_back(environ: dict[str, str], url: str) -> None:
+    """Clients would be sent to an address that is none."""
+    assert load_settings(None, MINIMAL | environ).advertised_url == url
+
+
+def test_what_is_accepted_is_accepted_by_name() -> None:
+    """One storage's risk would be taken for all."""
+    environ = MINIMAL | {"SIGNPROXY__CREDENTIALS__PROVIDERS__P__CLASS": "static"}
+    for name in ("A", "B"):
+        environ |= {f"SIGNPROXY__STORAGES__{name}__CREDENTIALS": "p", f"SIGNPROXY__STORAGES__{name}__HOSTS": "h"}
+    environ["SIGNPROXY__STORAGES__B__ACCEPT_UNCHECKED_HEADERS"] = "true"
+    assert load_settings(None, environ).accepted_unsafe == frozenset({"b"})
+
+
+def test_a_document_of_the_wrong_shape_is_told_and_nothing_else(file: Path) -> None:
+    """Looking for file names in a list would end in a stack trace."""
+    file.write_text(
+        "identity: {issuers: [a]}\ncredentials: {providers: {p: {class: x, properties: [a]}}}\n"
+        "audit: 7\npublic_url: {a: {b: c}}\n"
+    )
+    assert faults_of(file, {"SIGNPROXY__AUDIT__QUEUE": "500", "SIGNPROXY__IDENTITY__ISSUERS__X__ISSUER": "i"}) == [
+        "identity.issuers.x.audiences: this key is missing",
+        "credentials.providers.p.properties: a mapping expected, got a list",
+        "public_url: text expected, got a mapping",
+    ]

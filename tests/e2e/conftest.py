@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.e2e.matrix import FILE, Matrix
 from tests.e2e.stores import STORES, RunningStore, StoreKind
 from tests.e2e.stores.direct import Owner
 
@@ -42,6 +43,16 @@ class Shelf:
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     with ExitStack() as stack:
         yield Shelf(tmp_path_factory, stack)
+
+
+@pytest.fixture(scope="session")
+def matrix(request: pytest.FixtureRequest) -> Iterator[Matrix]:
+    """Collect outcomes; they are written only by a run of everything, so that no part overwrites the whole."""
+    made = Matrix()
+    yield made
+    chosen = request.config.option
+    if not (chosen.markexpr or chosen.keyword) and request.config.args == ["tests/e2e"]:
+        made.write(FILE)
 
 
 @pytest.fixture(params=STORES, ids=str)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ STORAGE = "store"
 
 CALLER = "static/alice"
 """The principal that tests ask as."""
+
+EVENT_TIMEOUT = 10.0
+"""Seconds until an answered request must stand in the audit file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,16 @@ class SignServer:
         """Return the audit trail so far."""
         with self.audit_file.open() as lines:
             return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def event(self, event_id: str) -> dict[str, Any]:
+        """Return one event; the writer may still be at it when the answer is there."""
+        deadline = time.monotonic() + EVENT_TIMEOUT
+        while time.monotonic() < deadline:
+            for event in self.events():
+                if event["event_id"] == event_id:
+                    return event
+            time.sleep(0.05)
+        raise AssertionError(f"the audit trail has no event {event_id}")
 
     def tally(self) -> Counter[str]:
         """Count the requests of the audit trail by reason; an event may stand for several."""

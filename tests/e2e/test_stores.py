@@ -160,3 +160,26 @@ def test_the_contents_of_a_bucket_can_be_read_back(owner: Owner, bucket: str) ->
     assert upload.parts == ((1, part.headers["etag"].strip('"')),)
     assert bucket in buckets_of(owner)
     assert settings_of(owner, bucket) == settings_of(owner, bucket)
+
+
+@pytest.mark.parametrize(
+    "header",
+    (
+        ("X-Copy-From", "/{bucket}/secret"),
+        ("X-Object-Manifest", "{bucket}/sec"),
+        ("X-Symlink-Target", "{bucket}/secret"),
+        ("x-goog-copy-source", "{bucket}/secret"),
+        ("X-HTTP-Method-Override", "DELETE"),
+    ),
+    ids=lambda header: str(header[0]),
+)
+def test_a_header_of_another_protocol_is_without_effect(
+    store: RunningStore, owner: Owner, bucket: str, wire: Wire, header: tuple[str, str]
+) -> None:
+    """Stores that speak more than S3 must not read, under a signature of S3, what only the other protocol knows."""
+    owner.must("PUT", f"{bucket}/secret", body=b"secret")
+    for body in (b"own", b""):
+        honest = signed(store, "PUT", f"{bucket}/key", body=body)
+        wire.send(replace(honest, headers=(*honest.headers, (header[0], header[1].format(bucket=bucket)))))
+        assert owner.must("GET", f"{bucket}/key").body == body
+    assert owner.must("GET", f"{bucket}/secret").body == b"secret"

@@ -8,11 +8,12 @@ import itertools
 import json
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from signproxy.errors import Reason, Refused
 from signproxy.identity import tokens as module
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.issuer import PemKey, PublicKeys
+from signproxy.identity.issuer import PemKey, PublicKeys, SharedSecret
 from signproxy.identity.keys import MAX_KID
 from signproxy.identity.tokens import MAX_TOKEN
 from signproxy.model import Principal
@@ -361,6 +362,13 @@ def test_signatures_of_any_length_and_none_are_refused(algorithm: str, size: int
     who = authenticator(public_issuer(algorithm))
     head, body, _ = token(key=key_for(algorithm), algorithm=algorithm).split(".")
     assert refusal(who, f"{head}.{body}.{b64(bytes(size))}") is Reason.TOKEN_SIGNATURE
+
+
+def test_a_public_key_in_disguise_is_no_shared_secret() -> None:
+    """A binary key file given as the secret would let everybody sign; PyJWT knows it by its form."""
+    public = rsa_key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    who = authenticator(issuer(SharedSecret(public)))
+    assert refusal(who, hmac_token({"alg": "HS256"}, public)) is Reason.TOKEN_KEY_UNKNOWN
 
 
 def test_a_key_of_the_wrong_kind_is_never_tried() -> None:

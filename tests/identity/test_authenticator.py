@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import pickle
+from typing import Any
 
 import pytest
 
 from signproxy.errors import Reason, SettingsInvalid
+from signproxy.identity import tokens
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.issuer import Discovery, JwksUrl, SharedSecret
+from signproxy.identity.claims import Claims
+from signproxy.identity.fetch import Fetched, Trust, fetch
+from signproxy.identity.issuer import Discovery, Issuer, JwksUrl, SharedSecret
+from signproxy.identity.key_url import KeyUrl
+from signproxy.identity.keys import VerificationKey
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
 from signproxy.model import Principal
 from tests.identity.rig import (
@@ -101,25 +107,23 @@ def test_an_issuer_speaks_for_its_catalogs_and_roles_alone() -> None:
 # -- what is remembered
 
 
-def counted(who: Authenticator, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows with each verification."""
-    from signproxy.identity import authenticator as module
-
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows with each signature check."""
     seen: list[str] = []
-    real = module.verify
+    real = tokens._verified_claims
 
-    def spy(*arguments: object) -> Principal:
-        seen.append("verified")
-        return real(*arguments)  # type: ignore[arg-type]  # passed on as they came
+    def spy(token: str, issuer: Issuer, key: VerificationKey) -> Claims:
+        seen.append(token)
+        return real(token, issuer, key)
 
-    monkeypatch.setattr(module, "verify", spy)
+    monkeypatch.setattr(tokens, "_verified_claims", spy)
     return seen
 
 
 def test_a_token_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request would cost a signature check, 50 times the look-up."""
     who = authenticator()
-    seen = counted(who, monkeypatch)
+    seen = counted(monkeypatch)
     text = token()
     first = principal(who, text)
     assert principal(who, text) is first
@@ -151,7 +155,7 @@ def test_what_is_remembered_ends_with_the_token(
     """A token would outlive its expiry for as long as it is used."""
     clock = Clock()
     who = authenticator(clock=clock)
-    seen = counted(who, monkeypatch)
+    seen = counted(monkeypatch)
     text = token(claims(exp=NOW + 100))
     principal(who, text)
     clock.now = NOW + 100 + after_expiry
@@ -175,7 +179,7 @@ def test_memory_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyP
     texts = [token(claims(sub=f"user{number}")) for number in range(4)]
     for text in texts:
         principal(who, text)
-    seen = counted(who, monkeypatch)
+    seen = counted(monkeypatch)
     for text in texts[1:]:
         principal(who, text)
     assert not seen
@@ -194,7 +198,7 @@ def test_a_token_verified_twice_takes_one_place(monkeypatch: pytest.MonkeyPatch)
     clock.now = NOW + 2
     for _ in range(3):
         principal(who, text)
-    seen = counted(who, monkeypatch)
+    seen = counted(monkeypatch)
     principal(who, other)
     assert not seen
 
@@ -204,7 +208,7 @@ def test_everything_is_verified_anew_after_forget(monkeypatch: pytest.MonkeyPatc
     who = authenticator()
     text = token()
     principal(who, text)
-    seen = counted(who, monkeypatch)
+    seen = counted(monkeypatch)
     who.forget()
     principal(who, text)
     assert len(seen) == 1
@@ -238,9 +242,10 @@ async def test_a_fetch_that_brings_the_same_keys_forgets_nothing(monkeypatch: py
         text = token(key=rsa_key(), algorithm="RS256", header={"kid": "one"})
         await principal_later(who, text)
         clock.now += 60
-        assert await refusal_later(who, token(key=rsa_key(), algorithm="RS256", header={"kid": "two"}))
+        unknown = token(key=rsa_key(), algorithm="RS256", header={"kid": "two"})
+        assert await refusal_later(who, unknown) is Reason.TOKEN_KEY_UNKNOWN
         assert server.count == 2
-        seen = counted(who, monkeypatch)
+        seen = counted(monkeypatch)
         principal(who, text)
         assert not seen
         await who.aclose()
@@ -253,8 +258,8 @@ OPAQUE = "local-development-token-0123456789"
 
 def test_a_static_token_names_its_principal() -> None:
     """Small set-ups without an issuer could not sign in."""
-    tokens = StaticTokens({hash_token(OPAQUE): StaticToken("spark", ("etl",), ("sales",))})
-    who = authenticator(static_tokens=tokens)
+    static = StaticTokens({hash_token(OPAQUE): StaticToken("spark", ("etl",), ("sales",))})
+    who = authenticator(static_tokens=static)
     found = principal(who, OPAQUE)
     assert (found.name, found.issuer, found.roles, found.catalogs) == ("static/spark", "static", ("etl",), ("sales",))
     assert principal(who, token()).name == "corp/alice"
@@ -265,8 +270,8 @@ def test_a_static_token_names_its_principal() -> None:
 @pytest.mark.parametrize(("now", "outcome"), ((NOW - 0.001, None), (NOW, Reason.TOKEN_EXPIRED)))
 def test_a_static_token_ends_when_it_says(now: float, outcome: Reason | None) -> None:
     """A token lent for a day would work for ever."""
-    tokens = StaticTokens({hash_token(OPAQUE): StaticToken("spark", expires_at=NOW)})
-    who = authenticator(static_tokens=tokens, clock=Clock(now))
+    static = StaticTokens({hash_token(OPAQUE): StaticToken("spark", expires_at=NOW)})
+    who = authenticator(static_tokens=static, clock=Clock(now))
     assert (refusal(who, OPAQUE) if outcome else principal(who, OPAQUE).name) == (outcome or "static/spark")
 
 
@@ -289,7 +294,7 @@ def test_nobody_is_let_in_without_issuers() -> None:
         ({"name": "other", "issuer": "https://other"}, "identity.issuers.other.secret_file"),
     ),
 )
-def test_issuers_that_could_be_taken_for_one_another_are_refused(changes: dict[str, str], path: str) -> None:
+def test_issuers_that_could_be_taken_for_one_another_are_refused(changes: dict[str, Any], path: str) -> None:
     """One issuer's users would hold the rights of another's."""
     with pytest.raises(SettingsInvalid) as caught:
         Authenticator((issuer(), issuer(**changes)))
@@ -298,9 +303,9 @@ def test_issuers_that_could_be_taken_for_one_another_are_refused(changes: dict[s
 
 def test_an_issuer_cannot_be_named_as_the_static_tokens_are() -> None:
     """Its users could take the names of static tokens."""
-    tokens = StaticTokens({hash_token(OPAQUE): StaticToken("spark")})
+    static = StaticTokens({hash_token(OPAQUE): StaticToken("spark")})
     with pytest.raises(SettingsInvalid):
-        Authenticator((issuer(name="static"),), tokens)
+        Authenticator((issuer(name="static"),), static)
     Authenticator((issuer(name="static"),))
 
 
@@ -323,13 +328,11 @@ async def test_two_hundred_callers_share_one_fetch() -> None:
     gate = asyncio.Event()
     async with KeyServer(jwks(jwk(rsa_key(), kid="one"))) as server:
 
-        async def slow(url: object, trust: object) -> object:
+        async def slow(url: KeyUrl, trust: Trust) -> Fetched:
             await gate.wait()
-            from signproxy.identity.fetch import fetch
+            return await fetch(url, trust)
 
-            return await fetch(url, trust)  # type: ignore[arg-type]  # passed on as they came
-
-        who = authenticator(remote_issuer(server.url), get=slow)  # type: ignore[arg-type]  # see above
+        who = authenticator(remote_issuer(server.url), get=slow)
         texts = [token(claims(sub=f"user{number}"), rsa_key(), "RS256", {"kid": "one"}) for number in range(200)]
         waiting = [asyncio.ensure_future(principal_later(who, text)) for text in texts]
         await asyncio.sleep(0)

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
 from signproxy.identity.inspect import inspect_token
-from signproxy.identity.keys import KeySet, parse_jwks
-from signproxy.identity.tokens import parse_token
-from signproxy.identity.unusable import KeysUnusable
+from signproxy.identity.keys import parse_jwks
 from signproxy.model import Principal
 from tests.identity.rig import ISS, NOW, authenticator, b64, claims, issuer, jwk, public_issuer, rsa_key, token
 
@@ -24,8 +22,8 @@ WHO = authenticator(
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
 )
 HEADER = st.dictionaries(st.sampled_from(("alg", "kid", "typ", "crit", "b64", "jku", "jwk", "x5c", "zip")), JSON)
 CLAIM = st.sampled_from(("iss", "aud", "sub", "exp", "nbf", "iat", "jti", "a", "kubernetes.io", "email"))
@@ -38,11 +36,13 @@ def outcome(text: str) -> Principal | Reason:
     try:
         found = WHO.authenticate(text)
     except Refused as refused:
-        assert refused.reason.name.startswith("TOKEN_")
-        assert refused.detail.isprintable()
-        return refused.reason
-    assert isinstance(found, Principal)
-    return found
+        reason, detail = refused.reason, refused.detail
+    else:
+        assert isinstance(found, Principal)
+        return found
+    assert reason.name.startswith("TOKEN_")
+    assert detail.isprintable()
+    return reason
 
 
 def never_accepted(text: str) -> None:
@@ -83,12 +83,8 @@ def test_any_unsigned_json_is_refused(header: dict[str, object], payload: dict[s
 def test_signed_claims_of_any_shape_give_a_sound_principal_or_a_refusal(payload: dict[str, object]) -> None:
     """A user who can shape a claim could crash signproxy, or take a name that no policy can tell from another."""
     text = token(claims(**payload))
-    try:
-        found = WHO.authenticate(text)
-    except Refused as refused:
-        assert refused.reason.name.startswith("TOKEN_")
-    else:
-        assert isinstance(found, Principal)
+    found = outcome(text)
+    if isinstance(found, Principal):
         assert found.name.isprintable()
         assert found.name.startswith("corp/")
         assert found.expires_at > NOW - 30
@@ -116,17 +112,14 @@ def authenticate_corp(text: str) -> object:
         return refused.reason
 
 
-@given(st.lists(JSON | st.dictionaries(st.sampled_from(sorted(jwk(rsa_key(), alg="", kid="", use=""))), JSON)))
+@given(
+    st.lists(JSON | st.dictionaries(st.sampled_from(sorted(jwk(rsa_key(), alg="", kid="", use=""))), JSON), max_size=5)
+)
 def test_any_key_set_is_read_or_refused(keys: list[object]) -> None:
     """A published document could end the task that keeps the keys fresh."""
-    try:
-        found = parse_jwks({"keys": keys})
-    except KeysUnusable as problem:
-        assert str(problem).isprintable()
-    else:
-        assert isinstance(found, KeySet)
-        assert len(found) + len(found.ignored) == len(keys)
-        assert all(reason.isprintable() for reason in found.ignored)
+    found = parse_jwks({"keys": keys})
+    assert len(found) + len(found.ignored) == len(keys)
+    assert all(reason.isprintable() for reason in found.ignored)
 
 
 @pytest.mark.parametrize("depth", (1, 100, 900, 3_000))
@@ -135,21 +128,7 @@ def test_nesting_of_any_depth_is_survived(claim: str, depth: int) -> None:
     """A stranger could exhaust the stack."""
     body = json.dumps(claims(**{claim: "@"})).replace('"@"', "[" * depth + "]" * depth).encode()
     text = token(body)
-    never_accepted_or_sound(text)
-    with pytest.raises(Refused) if depth == 3_000 else nothing():
-        parse_token(text)
-
-
-def never_accepted_or_sound(text: str) -> None:
-    assert outcome(text) is not None
+    found = outcome(text)
     inspect_token(text, (issuer(),), None, NOW)
-
-
-class nothing:  # noqa: N801 (stands beside pytest.raises)
-    """Expect no exception."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_error: object) -> None:
-        return None
+    # Past Python's own limit the payload is not even read.
+    assert depth < 3_000 or found is Reason.TOKEN_MALFORMED

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 
 from signproxy.errors import Reason
+from signproxy.identity import jwks as module
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.fetch import Fetched, Trust
 from signproxy.identity.issuer import Discovery, Issuer, SharedSecret
@@ -20,6 +21,7 @@ from signproxy.identity.key_url import KeyUrl
 from signproxy.identity.unusable import KeysUnusable
 from tests.identity.rig import (
     SECRET,
+    Answer,
     Clock,
     KeyServer,
     authenticator,
@@ -77,9 +79,11 @@ class Scripted:
         self.count = 0
         self.gate = asyncio.Event()
         self.gate.set()
+        self.asked = asyncio.Event()
 
     async def __call__(self, url: KeyUrl, trust: Trust) -> Fetched:
         self.count += 1
+        self.asked.set()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         await self.gate.wait()
         if isinstance(answer, Exception):
@@ -176,9 +180,9 @@ async def test_a_rotation_during_a_fetch_is_seen_by_a_second_one() -> None:
         await who.start()
         await sleep.asleep()
         get.gate.clear()
+        get.asked.clear()
         refreshed = asyncio.ensure_future(sleep.wake())
-        while get.count < 2:
-            await asyncio.sleep(0)
+        await get.asked.wait()
         waiting = [asyncio.ensure_future(principal_later(who, signed("two", "second"))) for _ in range(200)]
         await asyncio.sleep(0)
         get.gate.set()
@@ -199,6 +203,32 @@ async def test_a_caller_who_goes_away_leaves_the_fetch_to_the_others() -> None:
         get.gate.set()
         assert (await stayer).name == "corp/b"
         assert get.count == 1
+
+
+async def test_callers_wait_for_a_slow_issuer_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers with made-up tokens could hold every connection while the issuer is slow."""
+    monkeypatch.setattr(module, "MAX_WAIT", 0.01)
+    get = Scripted(KEYS)
+    get.gate.clear()
+    async with closing(authenticator(remote_issuer(URL), get=get)) as who:
+        assert await refusal_later(who, signed()) is Reason.KEYS_UNAVAILABLE
+        # The fetch itself goes on.
+        get.gate.set()
+        monkeypatch.undo()
+        assert (await principal_later(who, signed())).name == "corp/alice"
+        assert get.count == 1
+
+
+@pytest.mark.parametrize("answer", (b"", b"null", b"[]", b'"keys"', b"{}", b"\xff", b"[" * 100_000, b'{"keys":7}'))
+async def test_an_answer_that_is_no_key_set_is_an_error(answer: bytes) -> None:
+    """A captive portal or an error page could withdraw every key, or end the refresh."""
+    clock = Clock()
+    async with closing(authenticator(remote_issuer(URL), key_clock=clock, get=Scripted(KEYS, answer))) as who:
+        await principal_later(who, signed())
+        clock.now += COOL_DOWN
+        assert await refusal_later(who, signed("two")) is Reason.TOKEN_KEY_UNKNOWN
+        assert who.health()[0].failures == 1
+        assert principal(who, signed(sub="bob")).name == "corp/bob"
 
 
 async def test_who_waits_for_keys_at_the_end_is_told_so() -> None:
@@ -382,11 +412,11 @@ async def test_age_counts_from_the_last_good_fetch() -> None:
 # -- discovery
 
 
-def configuration(server: KeyServer, **changes: object) -> Callable[[web.Request], object]:
+def configuration(server: KeyServer, **changes: object) -> Answer:
     good = {"issuer": server.url, "jwks_uri": f"{server.url}/keys"}
     document = {name: value for name, value in {**good, **changes}.items() if value is not ...}
 
-    async def answer(_request: web.Request) -> web.Response:
+    async def answer(_request: web.Request) -> web.StreamResponse:
         return web.Response(body=json.dumps(document).encode())
 
     return answer
@@ -400,7 +430,7 @@ async def test_keys_are_discovered(slash: str) -> None:
     """An issuer that is only known by its URL could not be used."""
     async with KeyServer(KEYS) as server:
         iss = server.url + slash
-        server.answers[WELL_KNOWN] = configuration(server, issuer=iss)  # type: ignore[assignment]  # returns a Response
+        server.answers[WELL_KNOWN] = configuration(server, issuer=iss)
         found = issuer(Discovery(), issuer=iss, algorithms=("RS256",))
         async with closing(authenticator(found)) as who:
             assert (await principal_later(who, signed(iss=iss))).name == "corp/alice"
@@ -441,7 +471,7 @@ async def test_a_discovery_document_cannot_point_elsewhere(changes: dict[str, ob
             return value.replace("{url}", server.url).replace("{tail}", tail) if isinstance(value, str) else value
 
         changed = {name: filled(value) for name, value in changes.items()}
-        server.answers[WELL_KNOWN] = configuration(server, **changed)  # type: ignore[assignment]  # see above
+        server.answers[WELL_KNOWN] = configuration(server, **changed)
         found = issuer(Discovery(), issuer=server.url, algorithms=("RS256",))
         async with closing(authenticator(found)) as who:
             assert await refusal_later(who, signed(iss=server.url)) is Reason.KEYS_UNAVAILABLE
@@ -453,7 +483,7 @@ async def test_a_listed_host_may_hold_the_key_set() -> None:
     """Clusters and clouds that publish keys on a host of their own could not be used."""
     async with KeyServer(KEYS) as server:
         elsewhere = f"http://localhost:{server.port}/keys"
-        server.answers[WELL_KNOWN] = configuration(server, jwks_uri=elsewhere)  # type: ignore[assignment]  # see above
+        server.answers[WELL_KNOWN] = configuration(server, jwks_uri=elsewhere)
         found = issuer(Discovery(hosts=("localhost",)), issuer=server.url, algorithms=("RS256",))
         async with closing(authenticator(found)) as who:
             assert (await principal_later(who, signed(iss=server.url))).name == "corp/alice"

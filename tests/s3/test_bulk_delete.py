@@ -141,6 +141,8 @@ def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
         (body_of(objects(["t/a"])).decode().encode("utf-16-be"), "a byte order mark or NUL"),
         (b"\xfe\xff" + body_of(objects(["t/a"])), "not UTF-8 at byte 0"),
         (body_of(objects(["t/\0"])), "a byte order mark or NUL"),
+        (body_of(objects(["t/\0a"])), "a byte order mark or NUL"),
+        (b"\xef\xbb\xbf\n" + body_of(objects(["t/a"])), "a byte order mark or NUL"),
         (b"<Delete><Object><Key>t/\xe9</Key></Object></Delete>", "not UTF-8 at byte 23"),
         # An overlong slash, and a surrogate pair written as two characters.
         (b"<Delete><Object><Key>t\xc0\xafa</Key></Object></Delete>", "not UTF-8 at byte 22"),
@@ -297,6 +299,8 @@ def test_a_text_in_many_pieces_is_one_key() -> None:
     body = body_of(objects(keys))
     assert len(body) > 400_000
     assert delete_keys(body) == keys
+    too_long = body_of(objects([keys[0] * 20]))
+    assert refusal_of(too_long).detail == f"object 1: key_too_long: key of {len(keys[0]) * 20} characters"
 
 
 @pytest.mark.parametrize(

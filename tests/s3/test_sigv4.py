@@ -36,6 +36,10 @@ def key() -> SigningKey:
     return SigningKey(ACCESS_KEY_ID, SECRET, "us-east-1")
 
 
+def folded(value: str) -> str:
+    return " ".join(value.split())
+
+
 def signature_of(authorization: str) -> str:
     return authorization.rpartition("Signature=")[2]
 
@@ -179,7 +183,7 @@ header_names = (
     )
     | st.text(string.ascii_lowercase + string.digits + "-_", min_size=1, max_size=12).map("x-amz-meta-".__add__)
 ).filter(lambda name: name not in SET_BY_THE_SIGNER and name not in SIGNED_HEADERS_BLACKLIST)
-header_values = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=30).map(str.strip)
+header_values = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=30).map(folded)
 header_sets = st.dictionaries(header_names, header_values, max_size=5).map(lambda d: tuple(sorted(d.items())))
 moments = st.datetimes(datetime(2000, 1, 1), datetime(2099, 12, 31)).map("{:%Y%m%dT%H%M%SZ}".format)  # noqa: DTZ001
 hosts = st.sampled_from(
@@ -214,8 +218,6 @@ requests = st.builds(
 @example(Unsigned(path="/lake/t/data/dt=1/a.parquet"), "us-east-1")
 @example(Unsigned(path="/", query=(("acl", ""),), headers=(("x-amz-te", "append-md5"),), token="t"), "us-east-1")
 @example(Unsigned(query=(("a-b", "1"), ("a", "1")), headers=(("a", "1"), ("z", "2"))), "us-east-1")
-# Stores fold runs of spaces inside a value before they check.
-@example(Unsigned(headers=(("x-amz-meta-a", "b  c   d"),)), "us-east-1")
 def test_every_request_is_signed_as_botocore_signs_its_canonical_form(unsigned: Unsigned, region: str) -> None:
     """A store that accepts the AWS SDKs accepts us."""
     assert unsigned.signed_by(SigningKey(ACCESS_KEY_ID, SECRET, region)) == unsigned.signed_by_botocore(region)
@@ -285,7 +287,7 @@ def test_what_is_signed_verifies_as_it_comes_off_the_wire(unsigned: Unsigned) ->
         ("Authorization", authorization),
         ("X-Amz-Date", unsigned.moment),
         ("x-amz-content-sha256", unsigned.payload),
-        *((name.title(), f"  {value} ") for name, value in unsigned.headers),
+        *((name.title(), f"  {value.replace(' ', '   ')} ") for name, value in unsigned.headers),
     ]
     tokens = {}
     if unsigned.token:

@@ -9,6 +9,7 @@ import msgspec
 
 from signproxy.cli.reference.markdown import code, codes, table
 from signproxy.errors import Refused
+from signproxy.s3 import header_rules
 from signproxy.s3.operation import Operation
 from signproxy.s3.operations import COPIES, SHAPES, Level, Shape, find_operation
 from signproxy.s3.storage import OptIns
@@ -39,6 +40,13 @@ These are recognised, so that a refusal can name them, and refused with `operati
 of S3's operations are refused with `operation_unknown`.
 """
 
+_HEADERS = """\
+
+## Headers
+
+Names are compared without regard to case. A header that is not listed is refused: it might change what the store does.
+"""
+
 _ENABLED = [name for name in OptIns.__struct_fields__ if OptIns.__annotations__[name] == "bool"]
 _SAMPLES = {"list-type": "2", "prefix": "p/", "uploadId": "u", "partNumber": "1"}
 
@@ -66,6 +74,8 @@ def page() -> str:
             table((*titles, "opt-in"), opted),
             f"{_NEVER}\n",
             table(("operation", "request"), _never({row.operation.s3_name for row in rows})),
+            f"{_HEADERS}\n",
+            table(("treatment", "headers"), _headers()),
         )
     )
 
@@ -123,6 +133,15 @@ def _never(signed: set[str]) -> Iterator[tuple[str, str]]:
         if name not in signed
     ]
     yield from sorted(rows)
+
+
+def _headers() -> Iterator[tuple[str, str]]:
+    yield "signed", codes([*sorted(header_rules.SIGNED), "x-amz-content-sha256", "x-amz-meta-*"])
+    yield "signed if the value is allowed, which may need an opt-in", codes(sorted(header_rules.CHECKS))
+    prefixes = [f"{prefix}*" for prefix in header_rules.UNSIGNED_PREFIXES]
+    yield "accepted, not signed", codes([*sorted(header_rules.UNSIGNED), *sorted(prefixes)])
+    yield "refused, for only the signer sets them", codes(sorted(header_rules.CREDENTIALS))
+    yield "must equal the URI's host", codes(["host"])
 
 
 def _request(method: str, level: str, names: list[str] | tuple[str, ...]) -> str:

@@ -222,6 +222,8 @@ def _asks_for_refusal(draft: Draft) -> bool:
         "swapped" in draft.family
         or "payload mode" in draft.family
         or any(name.lower().endswith("expected-bucket-owner") for name in draft.headers)
-        or any(re.fullmatch("[0-9a-fA-F]{64}", value) for value in draft.headers.get("x-amz-content-sha256", ()))
-        and draft.family != "honest"
+        or (
+            any(re.fullmatch("[0-9a-fA-F]{64}", value) for value in draft.headers.get("x-amz-content-sha256", ()))
+            and draft.family != "honest"
+        )
     )

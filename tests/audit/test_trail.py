@@ -1,0 +1,519 @@
+"""What the trail promises: nothing accepted is lost, nothing lost is served, and the event loop never waits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep, time
+from typing import NoReturn
+
+import pytest
+
+from signproxy.audit import trail as trail_module
+from signproxy.audit.budget import RefusalBudget
+from signproxy.audit.event import AuditEvent, Kind, Verdict, to_the_second
+from signproxy.audit.sink import FileSink, MemorySink, StdoutSink
+from signproxy.audit.trail import BATCH_EVENTS, AuditTrail, OnError
+from signproxy.errors import Reason, Refused
+from tests.audit.events import an_event, decoded, refusal
+from tests.audit.sinks import file_size_limit
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probe a broken sink every few milliseconds; how long the pauses are is no part of the promise."""
+    monkeypatch.setattr(trail_module, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(trail_module, "LAST_RETRY_SECONDS", 0.02)
+
+
+@pytest.fixture
+def memory() -> Iterator[MemorySink]:
+    sink = MemorySink()
+    yield sink
+    sink.failure = None
+    sink.gate.set()
+
+
+Start = Callable[..., AuditTrail]
+
+
+@pytest.fixture
+def start(memory: MemorySink) -> Iterator[Start]:
+    """Start trails that end with the test."""
+    started: list[AuditTrail] = []
+
+    def begin(
+        on_error: OnError = OnError.DENY, limit: int = 1000, sink: MemorySink | FileSink | StdoutSink | None = None
+    ) -> AuditTrail:
+        trail = AuditTrail(sink or memory, on_error=on_error, limit=limit)
+        trail.start()
+        started.append(trail)
+        return trail
+
+    yield begin
+    memory.failure = None
+    memory.gate.set()
+    for trail in started:
+        trail.close(5)
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until something that another thread brings about is there."""
+    until = monotonic() + 20
+    while not condition():
+        assert monotonic() < until, "it never came"
+        sleep(0.001)
+
+
+def events_in(sink: MemorySink) -> list[AuditEvent]:
+    return decoded(b"".join(sink.lines))
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def test_accepted_events_are_written_in_order_and_numbered_without_holes(start: Start, memory: MemorySink) -> None:
+    """The pipeline takes a hole in `seq` for a lost event, and a repeated number for tampering."""
+    trail = start()
+    sent = [an_event() for _ in range(700)]
+    before = time()
+    assert all(trail.accept(event) for event in sent)
+    assert trail.close(10) == 0
+    written = events_in(memory)
+    assert [event.event_id for event in written] == [event.event_id for event in sent]
+    assert [event.seq for event in written] == list(range(1, 701))
+    assert {event.boot_id for event in written} == {trail.boot_id}
+    assert written[0].ts >= to_the_second(int(before))
+    assert [event.ts for event in written] == sorted(event.ts for event in written)
+    assert (memory.closed, memory.flushes > 0) == (True, True)
+    assert trail.state.written == 700
+
+
+def test_a_single_event_does_not_wait_for_others(start: Start, memory: MemorySink) -> None:
+    """An operator who looks at the trail of a quiet sidecar wants to see the last request."""
+    trail = start()
+    trail.accept(an_event())
+    eventually(lambda: memory.lines)
+    trail.accept(an_event())
+    eventually(lambda: len(memory.lines) == 2)
+    assert trail.state.healthy
+
+
+def test_a_burst_is_written_in_batches(start: Start, memory: MemorySink) -> None:
+    """One system call per event would cost more than signing does."""
+    trail = start()
+    memory.gate.clear()
+    for _ in range(3 * BATCH_EVENTS):
+        trail.accept(an_event())
+    memory.gate.set()
+    eventually(lambda: len(memory.lines) == 3 * BATCH_EVENTS)
+    assert max(memory.writes) <= BATCH_EVENTS
+    assert len(memory.writes) <= 5
+
+
+def test_what_was_written_is_flushed_soon(start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without further requests the last events of a machine that loses power must be on its disk."""
+    monkeypatch.setattr(trail_module, "FLUSH_SECONDS", 0.05)
+    trail = start()
+    trail.accept(an_event())
+    eventually(lambda: memory.flushes)
+
+
+def test_each_boot_has_a_number_line_of_its_own(memory: MemorySink) -> None:
+    """Two processes, or two lives of one, must not look like repetitions of each other."""
+    boots = {AuditTrail(memory).boot_id for _ in range(3)}
+    assert len(boots) == 3
+
+
+def test_closing_says_how_many_events_could_not_be_written(start: Start, memory: MemorySink) -> None:
+    """A shutdown with a full disk must not look like a clean one."""
+    trail = start()
+    memory.failure = FULL
+    for _ in range(5):
+        trail.accept(an_event())
+    assert trail.close(0.1) == 5
+
+
+def test_closing_uses_its_time_to_repair(start: Start, memory: MemorySink) -> None:
+    """A disk that is freed during the drain still gets what was accepted."""
+    trail = start()
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: trail.state.errors > 0)
+    threading.Timer(0.1, lambda: setattr(memory, "failure", None)).start()
+    assert trail.close(10) == 0
+    assert len(memory.lines) == 1
+
+
+@pytest.mark.parametrize("on_error", OnError)
+def test_a_closed_trail_takes_nothing(start: Start, memory: MemorySink, on_error: OnError) -> None:
+    """A request that outlives the trail would be served without evidence, or counted as recorded."""
+    trail = start(on_error)
+    trail.close(5)
+    assert trail.state.problem == "closed"
+    if on_error is OnError.DENY:
+        with pytest.raises(Refused):
+            trail.accept(an_event())
+    else:
+        assert trail.accept(an_event()) is False
+        assert trail.state.dropped == 1
+    assert memory.lines == []
+
+
+def test_a_trail_that_was_not_started_takes_nothing(memory: MemorySink) -> None:
+    """Forgotten wiring must refuse every request instead of recording none."""
+    trail = AuditTrail(memory)
+    with pytest.raises(Refused) as caught:
+        trail.accept(an_event())
+    assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
+    assert trail.state.problem == "not started"
+
+
+# -- on_error: deny ----------------------------------------------------------------------------------------------------
+
+
+def test_after_a_failed_write_nothing_is_accepted_until_one_succeeds(start: Start, memory: MemorySink) -> None:
+    """Serving while nothing can be recorded is what `deny` promises not to do."""
+    trail = start()
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: trail.state.errors >= 3)
+    assert trail.state.problem == "No space left on device"
+    assert not trail.state.healthy
+    for _ in range(4):
+        with pytest.raises(Refused) as caught:
+            trail.accept(an_event())
+        assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
+        assert caught.value.detail == "No space left on device"
+    memory.failure = None
+    eventually(lambda: trail.state.healthy)
+    assert trail.accept(an_event())
+    trail.close(5)
+    assert trail.state.refused == 4
+    assert trail.state.dropped == 0
+
+
+def test_a_failed_batch_is_not_lost(start: Start, memory: MemorySink) -> None:
+    """Its requests were served: their events must be there once, in order, when the disk is free again."""
+    trail = start()
+    memory.gate.clear()
+    sent = [an_event() for _ in range(300)]
+    for event in sent:
+        trail.accept(event)
+    memory.failure = FULL
+    memory.gate.set()
+    eventually(lambda: trail.state.errors >= 2)
+    memory.failure = None
+    trail.close(10)
+    assert [event.event_id for event in events_in(memory)] == [event.event_id for event in sent]
+    assert [event.seq for event in events_in(memory)] == list(range(1, 301))
+
+
+def test_requests_that_were_turned_away_leave_one_event_per_kind(start: Start, memory: MemorySink) -> None:
+    """Their own events could not be written; how many there were must not be lost as well."""
+    trail = start()
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    for kind in (Kind.SIGN, Kind.SIGN, Kind.CONFIG):
+        with pytest.raises(Refused):
+            trail.accept(an_event(kind=kind))
+    memory.failure = None
+    eventually(lambda: trail.state.healthy)
+    trail.accept(an_event())
+    trail.close(5)
+    _, *aside, last = events_in(memory)
+    assert {(event.kind, event.count) for event in aside} == {(Kind.SIGN, 2), (Kind.CONFIG, 1)}
+    assert {(event.reason, event.decision, event.policy_rev) for event in aside} == {
+        ("audit_unavailable", Verdict.ERROR, "5f2c")
+    }
+    assert [event.seq for event in events_in(memory)] == [1, 2, 3, 4]
+    assert last.count == 1
+
+
+def test_requests_that_were_turned_away_are_counted_at_closing_too(start: Start, memory: MemorySink) -> None:
+    """No request may come after the repair to bring the count along."""
+    trail = start(limit=2)
+    fill(trail, memory, 2)
+    with pytest.raises(Refused):
+        trail.accept(an_event())
+    memory.gate.set()
+    trail.close(5)
+    assert events_in(memory)[-1].reason == "audit_unavailable"
+    assert trail.state.queued == 0
+
+
+def fill(trail: AuditTrail, memory: MemorySink, limit: int) -> None:
+    """Block the writer with one event in its hands, and accept as many as the queue holds."""
+    memory.gate.clear()
+    assert trail.accept(an_event())
+    eventually(lambda: trail._in_hand == 1)
+    assert all(trail.accept(an_event()) for _ in range(limit))
+
+
+def test_a_full_queue_refuses_and_opens_again(start: Start, memory: MemorySink) -> None:
+    """A slow disk must slow the callers down, not fill the memory; nor may it refuse what the operator allowed."""
+    trail = start(limit=10)
+    fill(trail, memory, 10)
+    assert trail.state.problem == "the queue is full"
+    with pytest.raises(Refused):
+        trail.accept(an_event())
+    with pytest.raises(Refused) as caught:
+        trail.accept(an_event())
+    assert (caught.value.reason, caught.value.detail) == (Reason.AUDIT_UNAVAILABLE, "the queue is full")
+    memory.gate.set()
+    eventually(lambda: trail.state.healthy)
+    assert trail.accept(an_event())
+    trail.close(5)
+    assert [event.count for event in events_in(memory)] == [1] * 11 + [2, 1]
+
+
+def test_a_write_that_never_returns_is_a_problem(
+    start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe that nobody reads fails no write: without a limit in time a whole queue would be served unrecorded."""
+    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.05)
+    trail = start()
+    memory.gate.clear()
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    assert "takes longer" in trail.state.problem
+    with pytest.raises(Refused):
+        trail.accept(an_event())
+    memory.gate.set()
+    eventually(lambda: trail.state.healthy)
+    assert trail.accept(an_event())
+
+
+class FullOnFlush(MemorySink):
+    """A sink that takes everything and keeps nothing while `full`."""
+
+    full = True
+
+    def flush(self) -> None:
+        if self.full:
+            raise FULL
+
+
+def test_a_flush_that_fails_is_a_problem(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some disks report that they are full only when asked to keep what they took."""
+    monkeypatch.setattr(trail_module, "FLUSH_SECONDS", 0.05)
+    sink = FullOnFlush()
+    trail = start(sink=sink)
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    with pytest.raises(Refused):
+        trail.accept(an_event())
+    sink.full = False
+    eventually(lambda: trail.state.healthy)
+    assert trail.accept(an_event())
+
+
+class FaultySink(MemorySink):
+    """A sink with a fault of its own."""
+
+    def write(self, batch: bytes, count: int) -> NoReturn:
+        raise LookupError(f"{count} events in {len(batch)} bytes")
+
+
+def test_a_writer_that_ended_refuses_for_good(start: Start) -> None:
+    """A fault in a sink must not end in requests that nobody records."""
+    trail = start(sink=FaultySink())
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    assert "LookupError" in trail.state.problem
+    with pytest.raises(Refused):
+        trail.accept(an_event())
+    # The event, and the one that counts the request that was turned away.
+    assert trail.close(1) == 2
+
+
+def test_a_forked_child_cannot_use_its_parents_trail(start: Start) -> None:
+    """The thread does not survive the fork: what a child accepts would never be written."""
+    trail = start()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if trail.state.problem == "the writer is not running" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert trail.state.healthy
+
+
+# -- on_error: allow ---------------------------------------------------------------------------------------------------
+
+
+def test_allow_keeps_serving_and_shows_the_hole(start: Start, memory: MemorySink) -> None:
+    """Whoever chose availability must still be told what is missing, and where."""
+    trail = start(OnError.ALLOW, limit=10)
+    memory.failure = FULL
+    taken = [trail.accept(an_event()) for _ in range(300)]
+    dropped = taken.count(False)
+    assert dropped > 0
+    assert trail.state.dropped == dropped
+    assert not trail.state.healthy
+    memory.failure = None
+    eventually(lambda: trail.state.healthy)
+    assert trail.accept(an_event())
+    trail.close(5)
+    numbers = [event.seq for event in events_in(memory)]
+    assert numbers == [seq for seq, was_taken in enumerate([*taken, True], 1) if was_taken]
+    assert trail.state.refused == 0
+
+
+def test_allow_goes_on_taking_while_writes_fail(start: Start, memory: MemorySink) -> None:
+    """The queue is there to be used: a short fault need not cost a single event."""
+    trail = start(OnError.ALLOW)
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    assert all(trail.accept(an_event()) for _ in range(50))
+    memory.failure = None
+    trail.close(5)
+    assert [event.seq for event in events_in(memory)] == list(range(1, 52))
+
+
+def test_allow_serves_through_a_stuck_write(start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stuck pipe is a reason for `allow`, not against it."""
+    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.02)
+    trail = start(OnError.ALLOW, limit=20)
+    memory.gate.clear()
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    taken = [trail.accept(an_event()) for _ in range(30)]
+    assert (taken.count(True), taken.count(False)) == (20, 10)
+
+
+# -- refusals without an identity --------------------------------------------------------------------------------------
+
+
+def test_an_anonymous_flood_is_a_handful_of_events(memory: MemorySink) -> None:
+    """Anyone can send requests without a token: they must fill neither the queue nor the disk."""
+    trail = AuditTrail(memory, limit=50, budget=RefusalBudget(events=5, window=3600))
+    trail.start()
+    for _ in range(10_000):
+        trail.accept_anonymous(refusal())
+    for _ in range(500):
+        trail.accept_anonymous(refusal("token_expired"))
+    assert trail.accept(an_event())
+    assert trail.close(5) == 0
+    events = events_in(memory)
+    assert len(events) == 5 + 1 + 2
+    assert sum(event.count for event in events if event.reason == "token_missing") == 10_000
+    assert sum(event.count for event in events if event.reason == "token_expired") == 500
+
+
+def test_an_anonymous_refusal_never_fails(start: Start, memory: MemorySink) -> None:
+    """Nothing is served, so 401 stays the answer; what the trail cannot take now is counted and written later."""
+    trail = start()
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    for _ in range(3):
+        trail.accept_anonymous(refusal())
+    assert trail.state.refused == 0
+    memory.failure = None
+    eventually(lambda: trail.state.healthy)
+    trail.close(5)
+    assert sum(event.count for event in events_in(memory) if event.reason == "token_missing") == 3
+
+
+def test_counts_that_cannot_be_written_are_kept(memory: MemorySink) -> None:
+    """A window that ends while the disk is full must not forget its refusals."""
+    now = [0.0]
+    trail = AuditTrail(memory, budget=RefusalBudget(events=0, window=60, clock=lambda: now[0]))
+    trail.accept_anonymous(refusal())
+    now[0] = 60
+    trail.roll()
+    trail.accept_anonymous(refusal())
+    trail.start()
+    now[0] = 120
+    trail.roll()
+    trail.close(5)
+    (event,) = events_in(memory)
+    assert (event.reason, event.count) == ("token_missing", 2)
+
+
+# -- real faults -------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_stops_the_trail_and_tears_nothing(start: Start, tmp_path: Path) -> None:
+    """Events that span the end of the disk must be whole, single and in order once there is room."""
+    path = tmp_path / "audit.ndjson"
+    trail = start(sink=FileSink(path))
+    for _ in range(10):
+        trail.accept(an_event())
+    eventually(lambda: trail.state.written == 10)
+    with file_size_limit(path.stat().st_size + 1000):
+        for _ in range(40):
+            trail.accept(an_event())
+        eventually(lambda: trail.state.errors >= 3)
+        assert trail.state.problem == "File too large"
+        decoded(path.read_bytes())
+    eventually(lambda: trail.state.healthy)
+    assert trail.close(10) == 0
+    assert [event.seq for event in decoded(path.read_bytes())] == list(range(1, 51))
+
+
+def test_a_blocked_pipe_never_blocks_the_caller(start: Start) -> None:
+    """`kubectl logs` that nobody reads must not stop the event loop, and so every request of the pod."""
+    reading, writing = os.pipe()
+    trail = start(sink=StdoutSink(writing), limit=300)
+    accepted: list[bool] = []
+    with pytest.raises(Refused) as caught:
+        accepted.extend(trail.accept(an_event()) for _ in range(20_000))
+    # It came back, with a refusal and not with the time-out of this test.
+    assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
+    assert 300 <= len(accepted) < 20_000
+    arrived = bytearray()
+
+    def read() -> None:
+        while chunk := os.read(reading, 65_536):
+            arrived.extend(chunk)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    eventually(lambda: trail.state.queued == 0)
+    assert trail.close(10) == 0
+    os.close(writing)
+    reader.join(10)
+    os.close(reading)
+    events = decoded(bytes(arrived))
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert len([event for event in events if event.reason == "allowed"]) == len(accepted)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from signproxy.audit.sink import FileSink
+from signproxy.audit.trail import AuditTrail
+from tests.audit.events import an_event
+trail = AuditTrail(FileSink(Path(sys.argv[1])), limit=100_000)
+trail.start()
+print("ready", flush=True)
+for _ in range(40_000):
+    trail.accept(an_event())
+"""
+
+
+def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
+    """What is on the disk after the kernel killed the pod must be readable to its last line."""
+    path = tmp_path / "audit.ndjson"
+    repository = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, cwd=repository) as process:
+        try:
+            eventually(lambda: path.exists() and path.stat().st_size > 100_000)
+        finally:
+            process.kill()
+    sink = FileSink(path)
+    sink.write(b"", 0)
+    sink.close()
+    events = decoded(path.read_bytes())
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert len(events) > 100

@@ -1,0 +1,60 @@
+"""`signproxy serve`: flags become settings, and only sound ones reach the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import signproxy.server
+from signproxy.cli import main
+from signproxy.config import Settings
+from signproxy.config.settings import LogLevel, Loop
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """Collect what the server is asked to serve."""
+    collected: list[Settings] = []
+
+    def serve(settings: Settings) -> int:
+        collected.append(settings)
+        return 7
+
+    monkeypatch.setattr(signproxy.server, "serve", serve)
+    return collected
+
+
+def test_flags_become_settings(installation: Path, served: list[Settings]) -> None:
+    """A flag would be read and forgotten."""
+    words = (
+        f"serve --config {installation} --policy elsewhere --listen [::]:0 --admin 0.0.0.0:9999 --allow-remote "
+        "--public-url https://sign.example --loop asyncio --log-level debug "
+        "--set signing.signature_ttl_seconds=120 --set drain.delay_seconds=5"
+    )
+    assert main(words.split()) == 7
+    (settings,) = served
+    assert (settings.listen.host, settings.listen.port, settings.listen.allow_remote) == ("::", 0, True)
+    assert (settings.admin.host, settings.admin.port, settings.admin.allow_remote) == ("0.0.0.0", 9999, True)
+    assert settings.policy.path == "elsewhere"
+    assert settings.advertised_url == "https://sign.example"
+    assert settings.loop is Loop.ASYNCIO
+    assert settings.log.level is LogLevel.DEBUG
+    assert (settings.signing.signature_ttl_seconds, settings.drain.delay_seconds) == (120, 5)
+
+
+def test_the_environment_names_the_file(
+    installation: Path, served: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image could not carry its settings' place."""
+    monkeypatch.setenv("SIGNPROXY_CONFIG", str(installation))
+    monkeypatch.setenv("SIGNPROXY__LISTEN__PORT", "7000")
+    assert main(["serve"]) == 7
+    assert served[0].listen.port == 7000
+    assert list(served[0].storages) == ["main"]
+
+
+def test_invalid_settings_never_reach_the_server(served: list[Settings]) -> None:
+    """A server would start half configured."""
+    assert main(["serve"]) == 1
+    assert served == []

@@ -1,0 +1,245 @@
+"""What a scrape shows, and that it adds up over processes."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from functools import partial
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from signproxy.telemetry.families import (
+    MAX_CHILDREN,
+    Counted,
+    Fold,
+    Registry,
+    Sample,
+    Stability,
+    Type,
+    add_up,
+)
+from signproxy.telemetry.metrics import STAGE_BOUNDS, Metrics, all_metrics
+
+
+def scraped(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Return what prometheus_client reads from an exposition, by sample name and labels."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def test_a_request_is_counted_by_operation_decision_and_reason() -> None:
+    """Alerts on refusals stand on these three labels."""
+    metrics = Metrics("1.2.3")
+    for _ in range(3):
+        metrics.request("GetObject", "allow", "allowed")
+    metrics.request("PutObject", "deny", "no_write_data")
+    seen = scraped(metrics.render())
+    name = "signproxy_requests_total"
+    assert seen[name, (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed"))] == 3
+    assert seen[name, (("decision", "deny"), ("op", "PutObject"), ("reason", "no_write_data"))] == 1
+    build = {labels for sample, labels in seen if sample == "signproxy_build_info"}
+    assert {dict(labels)["version"] for labels in build} == {"1.2.3"}
+
+
+def test_durations_fall_into_cumulative_buckets() -> None:
+    """A quantile over buckets that do not add up is a number without a meaning."""
+    metrics = Metrics("")
+    for microseconds in (25, 26, 40, 10_000_000):
+        metrics.duration(microseconds)
+    metrics.stages(30, 60)
+    seen = scraped(metrics.render())
+
+    def bucket(stage: str, bound: str) -> float:
+        return seen["signproxy_request_duration_seconds_bucket", (("le", bound), ("stage", stage))]
+
+    # A bound belongs to its bucket.
+    assert (bucket("total", "2.5e-05"), bucket("total", "5e-05"), bucket("total", "5"), bucket("total", "+Inf")) == (
+        1,
+        3,
+        3,
+        4,
+    )
+    assert seen["signproxy_request_duration_seconds_count", (("stage", "total"),)] == 4
+    assert math.isclose(seen["signproxy_request_duration_seconds_sum", (("stage", "total"),)], 10.000091)
+    assert (bucket("authz", "5e-05"), bucket("sign", "5e-05"), bucket("sign", "0.0001")) == (1, 0, 1)
+
+
+def test_every_metric_is_read_by_prometheus_own_parser() -> None:
+    """An exposition that Prometheus refuses takes all metrics with it."""
+    metrics = Metrics("1")
+    metrics.request("GetObject", "allow", "allowed")
+    metrics.jwks_refresh.labels("success").inc()
+    metrics.jwks_age_seconds.read_from(lambda: {("idp",): 12.5})
+    metrics.policy_revision.replace(("5f2c",), 1)
+    metrics.policy_epoch.labels().set(7)
+    metrics.policy_reload.labels("failure").inc()
+    metrics.policy_reload_seconds.labels().observe(0.2)
+    for read in (metrics.audit_queue_depth, metrics.audit_written, metrics.audit_dropped, metrics.audit_refused):
+        read.read_from(lambda: {(): 5})
+    metrics.audit_errors.read_from(lambda: {(): 0})
+    metrics.credentials_expiry.read_from(lambda: {("lake",): math.inf})
+    families = {family.name: family for family in text_string_to_metric_families(metrics.render().decode())}
+    # The parser takes `_total` off the names of counters.
+    assert set(families) == {family.name.removesuffix("_total") for family in all_metrics()}
+    assert all(family.samples for family in families.values())
+    for described in all_metrics():
+        parsed = families[described.name.removesuffix("_total")]
+        assert (parsed.type, parsed.documentation) == (described.type.value, described.help)
+
+
+def test_a_metric_without_values_is_still_described() -> None:
+    """Dashboards are built before the first request comes."""
+    text = Metrics("").render().decode()
+    assert "# TYPE signproxy_requests_total counter\n" in text
+    assert not [family for family in all_metrics() if f"# HELP {family.name} " not in text]
+
+
+def test_names_follow_the_conventions_and_every_metric_is_described() -> None:
+    """The documentation's table is made from this list."""
+    for family in all_metrics():
+        assert family.name.startswith("signproxy_")
+        assert family.help.endswith(".")
+        assert (family.type is Type.COUNTER) == family.name.endswith("_total")
+        assert family.stability in Stability
+        assert (family.bounds != ()) == (family.type is Type.HISTOGRAM)
+
+
+def test_no_metric_is_labelled_by_who_or_what() -> None:
+    """A series per principal or table would take the memory of the pod and of whoever scrapes it."""
+    labels = {label for family in all_metrics() for label in family.labels}
+    assert labels == {"op", "decision", "reason", "stage", "issuer", "result", "rev", "storage", "version", "python"}
+
+
+@pytest.mark.parametrize("text", ('say "yes"', "back\\slash", "two\nlines", "\u20ac", "a,b}{=", "", "\udcff"))
+def test_label_values_and_help_are_escaped(text: str) -> None:
+    """An issuer's name is free text; unescaped it could add samples of its own to the exposition."""
+    registry = Registry()
+    registry.counter("a_total", text, ("label",)).labels(text).inc()
+    from signproxy.telemetry.exposition import render
+
+    (family,) = text_string_to_metric_families(render(registry.families(), registry.snapshot()).decode())
+    expected = text.encode("utf-8", "backslashreplace").decode()
+    assert family.samples[0].labels == {"label": expected}
+    assert family.documentation == expected
+
+
+@pytest.mark.parametrize("value", (0, 1, -1, 2**53, 1e300, 0.1, 1e-9, 1_800_000_000.123, math.inf, -math.inf, math.nan))
+def test_numbers_come_back_exactly(value: float) -> None:
+    """A time in seconds that loses its last digits is an hour off."""
+    registry = Registry()
+    registry.gauge("a", "A.").labels().set(value)
+    from signproxy.telemetry.exposition import render
+
+    (family,) = text_string_to_metric_families(render(registry.families(), registry.snapshot()).decode())
+    seen = family.samples[0].value
+    assert seen == value or (math.isnan(seen) and math.isnan(value))
+
+
+# -- over processes ----------------------------------------------------------------------------------------------------
+
+
+def test_the_values_of_several_processes_add_up() -> None:
+    """Whichever worker answers the scrape, it must speak for all of them."""
+    workers = [Metrics("1") for _ in range(3)]
+    for number, worker in enumerate(workers, 1):
+        for _ in range(number):
+            worker.request("GetObject", "allow", "allowed")
+        worker.duration(30 * number)
+        worker.policy_epoch.labels().set(10 + number)
+        worker.credentials_expiry.read_from(partial(dict, [(("lake",), 1000.0 * number)]))
+        worker.audit_queue_depth.read_from(lambda: {(): 4})
+    first, *others = workers
+    seen = scraped(first.render(*(worker.snapshot() for worker in others)))
+    assert seen["signproxy_requests_total", (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed"))] == 6
+    assert seen["signproxy_request_duration_seconds_count", (("stage", "total"),)] == 3
+    assert seen["signproxy_audit_queue_depth", ()] == 12
+    # Of states the worst is shown: the worker that is behind, the key that ends first.
+    assert seen["signproxy_policy_epoch", ()] == 11
+    assert seen["signproxy_credentials_expiry_timestamp_seconds", (("storage", "lake"),)] == 1000
+    assert [value for (name, _), value in seen.items() if name == "signproxy_build_info"] == [1]
+
+
+def test_a_snapshot_travels_between_processes() -> None:
+    """Workers hand theirs over as bytes."""
+    metrics = Metrics("1")
+    metrics.request("GetObject", "allow", "allowed")
+    snapshot = metrics.snapshot()
+    sent = msgspec.json.encode(snapshot)
+    assert msgspec.json.decode(sent, type=tuple[Counted, ...]) == snapshot
+
+
+@pytest.mark.parametrize(("fold", "expected"), ((Fold.SUM, 6.0), (Fold.MIN, 1.0), (Fold.MAX, 3.0)), ids=str)
+def test_a_gauge_says_how_it_folds(fold: Fold, expected: float) -> None:
+    """The sum of two epochs or ages is no epoch and no age."""
+    registry = Registry()
+    registry.gauge("a", "A.", fold=fold)
+    snapshots = [(Counted("a", (Sample((), (value,)),)),) for value in (2.0, 1.0, 3.0)]
+    assert add_up(registry.families(), snapshots) == (Counted("a", (Sample((), (expected,)),)),)
+
+
+# -- guards ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_info_metric_forgets_its_former_value() -> None:
+    """Two policy revisions at once would say that both are in force."""
+    metrics = Metrics("")
+    for rev in ("one", "two"):
+        metrics.policy_revision.replace((rev,), 1)
+    revisions = [labels for name, labels in scraped(metrics.render()) if name == "signproxy_policy_revision_info"]
+    assert revisions == [(("rev", "two"),)]
+
+
+def test_labels_that_a_caller_chooses_do_not_fill_the_memory() -> None:
+    """A label that is no closed set is a fault in signproxy, and must show before the pod is killed for it."""
+    family = Registry().counter("a_total", "A.", ("label",))
+    for number in range(MAX_CHILDREN):
+        family.labels(str(number))
+    family.labels("0").inc()
+    with pytest.raises(ValueError, match="no closed set"):
+        family.labels("one more")
+
+
+def test_a_wrong_number_of_labels_is_refused() -> None:
+    """The sample could not be written."""
+    with pytest.raises(ValueError, match="has the labels"):
+        Registry().gauge("a", "A.", ("one",)).labels("x", "y")
+
+
+def test_a_name_is_declared_once() -> None:
+    """Prometheus refuses an exposition that describes a metric twice."""
+    registry = Registry()
+    registry.counter("a_total", "A.")
+    with pytest.raises(ValueError, match="two metrics"):
+        registry.gauge("a_total", "A.")
+
+
+@pytest.mark.parametrize("bounds", ((), (1.0, 1.0), (2.0, 1.0)))
+def test_bounds_must_grow(bounds: tuple[float, ...]) -> None:
+    """Values would be counted in the wrong bucket."""
+    with pytest.raises(ValueError, match="must grow"):
+        Registry().histogram("a", "A.", bounds)
+
+
+def test_stage_bounds_lie_around_what_a_sign_takes() -> None:
+    """Buckets that all requests fall into one of say nothing."""
+    assert STAGE_BOUNDS[0] <= 50e-6 <= STAGE_BOUNDS[3]
+    assert list(STAGE_BOUNDS) == sorted(set(STAGE_BOUNDS))
+
+
+def test_a_scrape_needs_no_library() -> None:
+    """A sidecar's memory is paid once per pod: prometheus_client and structlog are 30 MB."""
+    code = (
+        "import sys\n"
+        "from signproxy.telemetry.log import get_logger\n"
+        "from signproxy.telemetry.metrics import Metrics\n"
+        "log = get_logger('x').bind(request_id='r')\n"
+        "Metrics('1').render()\n"
+        "assert not {'prometheus_client', 'structlog', 'aiohttp'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)

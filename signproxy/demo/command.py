@@ -193,4 +193,3 @@ def _free_port(wanted: int) -> int:
 
 def _title(text: str) -> None:
     print(f"\n== {text}", flush=True)
-

@@ -92,7 +92,9 @@ _FACTS: dict[Check, Callable[[S3Request], str]] = {
     Check.ENDPOINT: lambda request: f"storage {request.storage.name}, bucket {request.bucket}",
     Check.URI: _addressed,
     Check.OPERATION: lambda request: request.operation.s3_name,
-    Check.HEADERS: lambda request: "signed: " + (", ".join(name for name, _ in request.headers) or "none of the client's"),
+    Check.HEADERS: lambda request: (
+        "signed: " + (", ".join(name for name, _ in request.headers) or "none of the client's")
+    ),
     Check.BODY: lambda request: f"payload {request.payload}",
 }
 

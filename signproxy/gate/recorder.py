@@ -144,5 +144,3 @@ def _table(event: AuditEvent, passage: Passage) -> None:
     elif isinstance(passage.target, NamedTable):
         event.namespace = passage.target.namespace
         event.table = passage.target.name
-
-

@@ -40,7 +40,7 @@ HASTE = 5.0
 """Seconds between two tries for the sake of callers while there are no keys at all."""
 
 MAX_WAIT = TIMEOUT
-"""Seconds that a caller waits for a fetch. Two documents may take longer; strangers with made-up `kid`s wait as well."""
+"""Seconds that a caller waits for a fetch; two documents may take longer, and strangers with made-up ids wait too."""
 
 MAX_STALE = 24 * 3_600.0
 """How long keys are used while their issuer cannot be asked: a night and a day to mend it."""

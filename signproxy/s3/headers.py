@@ -153,7 +153,7 @@ def _payload(headers: dict[str, list[str]], plan: Plan, context: Context) -> str
 
 
 def _is_conditional(headers: dict[str, list[str]], plan: Plan) -> bool:
-    for lower, name in plan.conditions:
-        if lower == "if-match" or headers[name] != ["*"]:
-            return True
-    return False
+    # Nearly always there are none, and a generator costs more than the look.
+    return bool(plan.conditions) and any(
+        lower == "if-match" or headers[name] != ["*"] for lower, name in plan.conditions
+    )

@@ -135,7 +135,7 @@ def _by_query(method: str, level: Level, parameters: Mapping[str, str]) -> Opera
     # The Go, JavaScript and Rust SDKs append x-id to any request.
     names = parameters.keys() - {"x-id"}
     for shape in SHAPES.get((method, level), ()):
-        if shape.required <= names and names <= shape.required | shape.optional:
+        if shape.required <= names <= shape.required | shape.optional:
             for name, value in parameters.items():
                 pattern = _VALUES.get(name)
                 if pattern is not None and not pattern.fullmatch(value):

@@ -60,9 +60,7 @@ UNSIGNED: dict[tuple[str, str], tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("ListObjectVersions", ("versions",)),
         ("ListObjects", ()),
     ),
-    ("HEAD", "bucket"): (
-        ("HeadBucket", ()),
-    ),
+    ("HEAD", "bucket"): (("HeadBucket", ()),),
     ("POST", "bucket"): (
         ("CreateBucketMetadataConfiguration", ("metadataConfiguration",)),
         ("CreateBucketMetadataTableConfiguration", ("metadataTable",)),
@@ -121,12 +119,8 @@ UNSIGNED: dict[tuple[str, str], tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("RenameObject", ("renameObject",)),
         ("UpdateObjectEncryption", ("encryption",)),
     ),
-    ("GET", "service"): (
-        ("ListBuckets or ListDirectoryBuckets", ()),
-    ),
-    ("POST", "service"): (
-        ("WriteGetObjectResponse", ()),
-    ),
+    ("GET", "service"): (("ListBuckets or ListDirectoryBuckets", ()),),
+    ("POST", "service"): (("WriteGetObjectResponse", ()),),
 }
 
 

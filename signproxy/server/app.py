@@ -101,9 +101,7 @@ class Handler:
         # Nearly always the whole body came with the head.
         body = content.read_nowait() if content.is_eof() else await _read_body(request)
         message = read_message(body)
-        allowed = self._gate.judge(
-            passage, subject, CatalogAddress(route.catalog, route.prefix), route.target, message
-        )
+        allowed = self._gate.judge(passage, subject, CatalogAddress(route.catalog, route.prefix), route.target, message)
         # An exact type: `isinstance` against an abstract class costs more than the decision.
         allow = allowed if type(allowed) is Allow else await allowed  # type: ignore[misc]  # else it is awaitable
         judged = passage.request

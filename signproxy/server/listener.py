@@ -28,12 +28,15 @@ class _WithoutContent(logging.Handler):
 
 
 def _quiet_logger() -> logging.Logger:
-    logger = logging.Logger("signproxy.http", logging.WARNING)
-    logger.addHandler(_WithoutContent())
+    logger = logging.getLogger("signproxy.http")
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    if not logger.handlers:
+        logger.addHandler(_WithoutContent())
     return logger
 
 
-async def listen(  # noqa: PLR0913 - an address and how it is served
+async def listen(
     stack: AsyncExitStack,
     handler: RequestHandler,
     host: str,

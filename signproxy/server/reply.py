@@ -61,7 +61,7 @@ class Reply(web.StreamResponse):
             self._content = b""
         return self._writer
 
-    async def write_eof(self, data: bytes = b"") -> None:
+    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 - aiohttp's signature
         """Write head and body at once."""
         head = (
             f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._content)}\r\nDate: {_date()}\r\n"

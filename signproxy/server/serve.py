@@ -36,6 +36,7 @@ AUDIT_CLOSE_SECONDS = 10.0
 
 _log = log.get_logger("signproxy.server")
 
+
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
     log.configure(log.Level[settings.log.level.name] if settings.log.level is not LogLevel.INFO else log.Level.INFO)
@@ -107,10 +108,14 @@ class Server:
     def problems(self) -> dict[str, str]:
         """Return what keeps this server from being ready, by name; empty text where all is well."""
         trail = self._rooms.trail.state
-        keys = [f"{health.issuer}: {health.last_error or 'not fetched yet'}"
-                for health in self._rooms.authenticator.health() if not health.usable]
-        missing = [f"{state.storage}: {state.problem}"
-                   for state in self._rooms.credentials.states if state.expires_at == 0.0]
+        keys = [
+            f"{health.issuer}: {health.last_error or 'not fetched yet'}"
+            for health in self._rooms.authenticator.health()
+            if not health.usable
+        ]
+        missing = [
+            f"{state.storage}: {state.problem}" for state in self._rooms.credentials.states if state.expires_at == 0.0
+        ]
         return {
             "draining": "yes" if self.draining else "",
             "token keys": "; ".join(keys),
@@ -132,7 +137,9 @@ class Server:
         metrics.audit_refused.read_from(lambda: {(): rooms.trail.state.refused})
         metrics.audit_errors.read_from(lambda: {(): rooms.trail.state.errors})
         metrics.credentials_expiry.read_from(
-            lambda: {(each.storage,): each.expires_at for each in rooms.credentials.states if each.expires_at is not None}
+            lambda: {
+                (each.storage,): each.expires_at for each in rooms.credentials.states if each.expires_at is not None
+            }
         )
 
     def _swapped(self, state: PolicyState) -> None:
@@ -154,7 +161,9 @@ class Server:
         keepalive, shutdown = float(listen.keepalive_seconds), float(self._settings.drain.timeout_seconds)
         if admin.enabled:
             probes = AdminHandler(self.problems, self._rooms.metrics.render)
-            self.admin_address = await listener.listen(stack, probes, admin.host, admin.port, reuse_port=listen.reuse_port)
+            self.admin_address = await listener.listen(
+                stack, probes, admin.host, admin.port, reuse_port=listen.reuse_port
+            )
         self.address = await listener.listen(
             stack,
             self._handler(),

@@ -55,7 +55,7 @@ def test_nested_and_shared_locations_have_several_owners() -> None:
     twin = world.table("twin", "wh/a/")
     third = world.table("third", "wh/a/")
     # A table is named once, in however many places it holds the key.
-    both = world.table("both", "wh/a/b/", extra=(Place("aws", "lake", "wh/a/"),))
+    both = world.table("both", "wh/a/b/", extra=(Place("aws", "lake", "wh/a/"), Place("aws", "lake", "wh/a/")))
     owners = world.catalog.locations.owners
     assert owners("lake", "wh/f") == (outer,)
     assert [table.name for table in owners("lake", "wh/a/f")] == ["outer", "inner", "twin", "third", "both"]

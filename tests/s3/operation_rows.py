@@ -131,6 +131,13 @@ ROWS = (
     Row("UpdateBucketMetadataJournalTableConfiguration", "PUT", "bucket", "metadataJournalTable", {}, False),
     Row("UpdateObjectEncryption", "PUT", "object", "encryption", {}, False),
     Row("UploadPart", "PUT", "object", "partNumber=1&uploadId=upload1", {}, True),
-    Row("UploadPartCopy", "PUT", "object", "partNumber=1&uploadId=upload1", {"x-amz-copy-source": "/lake/wh/t1/data/source.parquet"}, True),
+    Row(
+        "UploadPartCopy",
+        "PUT",
+        "object",
+        "partNumber=1&uploadId=upload1",
+        {"x-amz-copy-source": "/lake/wh/t1/data/source.parquet"},
+        True,
+    ),
     Row("WriteGetObjectResponse", "POST", "service", "", {}, False),
 )

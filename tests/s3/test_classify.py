@@ -21,7 +21,9 @@ def _bulk(*keys: str) -> str:
 
 def test_everything_of_a_plain_read_is_in_its_place() -> None:
     """The decision and the signature read these fields and nothing else."""
-    request = accepted(wire("GET", f"{AWS_PATH}/wh/t1/day%3D1/a=b+c~.parquet", {"Range": "bytes=0-3", "x-amz-te": "append-md5"}))
+    request = accepted(
+        wire("GET", f"{AWS_PATH}/wh/t1/day%3D1/a=b+c~.parquet", {"Range": "bytes=0-3", "x-amz-te": "append-md5"})
+    )
     assert request == S3Request(
         operation=Operation.GET_OBJECT,
         method="GET",
@@ -180,9 +182,7 @@ _D: list[tuple[str, str, str | None, tuple[str, ...] | Reason]] = [
 
 
 @pytest.mark.parametrize(("_name", "uri", "body", "expected"), _D, ids=[row[0] for row in _D])
-def test_a_bulk_delete_is_its_body(
-    _name: str, uri: str, body: str | None, expected: tuple[str, ...] | Reason
-) -> None:
+def test_a_bulk_delete_is_its_body(_name: str, uri: str, body: str | None, expected: tuple[str, ...] | Reason) -> None:
     """A delete whose keys nobody has seen empties the bucket."""
     got = outcome(wire("POST", uri, region="us-east-1", body=body))
     assert (got.delete_keys if isinstance(got, S3Request) else got) == expected
@@ -242,9 +242,9 @@ def test_the_region_is_the_storages() -> None:
 
 def test_the_refusal_of_an_address_shows_it() -> None:
     """The operator compares it with the endpoints of the policy."""
-    with pytest.raises(Refused, match="origin 'https://nowhere.example'"):
+    with pytest.raises(Refused, match=r"origin 'https://nowhere.example'"):
         accepted(wire("GET", "https://nowhere.example/a"))
-    with pytest.raises(Refused, match="bucket 'other' is none of the storage's at host 's3.us-west-2.amazonaws.com'"):
+    with pytest.raises(Refused, match=r"bucket 'other' is none of the storage's at host 's3.us-west-2.amazonaws.com'"):
         accepted(wire("GET", "https://s3.us-west-2.amazonaws.com/other/a"))
 
 
@@ -284,12 +284,12 @@ _SOURCES: list[tuple[str, ObjectRef | None]] = [
 @pytest.mark.parametrize(("value", "expected"), _SOURCES, ids=[ascii(value) for value, _ in _SOURCES])
 def test_a_copy_source_is_a_bucket_and_a_key(value: str, expected: ObjectRef | None) -> None:
     """A source that is misread is a read of another table."""
-    try:
-        got: ObjectRef | None = parse_copy_source(value, versions=False)
-    except Refused as refused:
-        assert refused.reason is Reason.COPY_SOURCE
-        got = None
-    assert got == expected
+    if expected is not None:
+        assert parse_copy_source(value, versions=False) == expected
+        return
+    with pytest.raises(Refused) as refused:
+        parse_copy_source(value, versions=False)
+    assert refused.value.reason is Reason.COPY_SOURCE
 
 
 def test_a_version_of_the_source_is_an_opt_in() -> None:
@@ -301,7 +301,7 @@ def test_a_version_of_the_source_is_an_opt_in() -> None:
     request = wire("PUT", f"{AWS_HOST}/{KEY}", {"x-amz-copy-source": value})
     assert accepted(request, with_opt_ins(OptIns(recover=True))).operation is Operation.COPY_OBJECT
     assert outcome(request) is Reason.COPY_SOURCE
-    with pytest.raises(Refused, match="key_dot_segment: key '../a'"):
+    with pytest.raises(Refused, match=r"key_dot_segment: key '../a'"):
         parse_copy_source("/my-bucket/../a", versions=True)
     with pytest.raises(Refused, match="copy source 'x' is not /bucket/key, encoded once"):
         parse_copy_source("x", versions=True)

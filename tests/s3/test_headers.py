@@ -38,7 +38,7 @@ x-swift-whatever some-new-header
 
 
 @pytest.mark.parametrize("name", _REFUSED_NAMES)
-@pytest.mark.parametrize("spell", [str.lower, str.title, str.upper])
+@pytest.mark.parametrize("spell", (str.lower, str.title, str.upper))
 def test_a_header_with_effects_is_refused_in_any_spelling(name: str, spell: object) -> None:
     """Java would put a stripped header back unsigned, so only a refusal keeps it off the wire."""
     spelled = spell(name) if callable(spell) else name
@@ -57,7 +57,19 @@ def test_a_header_that_binds_is_signed(name: str) -> None:
     assert accepted(wire("PUT", URI, {name.title(): "  a  b "})).headers == ((name, "a b"),)
 
 
-@pytest.mark.parametrize("name", sorted(UNSIGNED) + ["amz-sdk-request", "x-forwarded-for", "x-b3-traceid", "sec-fetch-mode", "sec-ch-ua", "x-datadog-trace-id", "uber-trace-id"])
+@pytest.mark.parametrize(
+    "name",
+    (
+        *sorted(UNSIGNED),
+        "amz-sdk-request",
+        "x-forwarded-for",
+        "x-b3-traceid",
+        "sec-fetch-mode",
+        "sec-ch-ua",
+        "x-datadog-trace-id",
+        "uber-trace-id",
+    ),
+)
 def test_a_volatile_header_is_accepted_and_not_signed(name: str) -> None:
     """A signed Range or User-Agent breaks the next request of the same signature, or every one."""
     request = accepted(wire("GET", URI, {name.title(): "x"}))
@@ -76,7 +88,7 @@ def test_the_headers_are_sorted_by_their_lower_case_names() -> None:
 
 
 _VALUES: list[tuple[str, str, dict[str, str], OptIns, bool]] = [
-    # (method, uri, headers, opt-ins, allowed)
+    # method, uri, headers, opt-ins, and whether it is allowed
     ("GET", URI, {"x-amz-te": "append-md5"}, OptIns(), True),
     ("HEAD", URI, {"x-amz-te": "append-md5"}, OptIns(), True),
     ("PUT", URI, {"x-amz-te": "append-md5"}, OptIns(), False),
@@ -133,7 +145,7 @@ def test_a_known_header_has_allowed_values(
         assert got is Reason.HEADER_VALUE
 
 
-@pytest.mark.parametrize("name", ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"])
+@pytest.mark.parametrize("name", ("x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"))
 def test_the_expected_owner_is_the_configured_one(name: str) -> None:
     """A foreign owner account is a probe for whose bucket this is."""
     endpoints = with_opt_ins(OptIns(), bucket_owner="123456789012")
@@ -273,9 +285,9 @@ def test_plans_are_kept_by_the_names_and_their_number_is_bounded(monkeypatch: py
     assert plan_for({"Range": ["b"]}) is first
     assert plan_for({"range": ["b"]}) is not first
     plan_for({"Accept": ["a"]})
-    assert len(module._plans) == 3  # noqa: SLF001
+    assert len(module._plans) == 3
     plan_for({"Via": ["a"]})
-    assert len(module._plans) == 1  # noqa: SLF001
+    assert len(module._plans) == 1
 
 
 def test_a_refused_name_is_never_planned() -> None:

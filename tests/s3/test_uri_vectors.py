@@ -35,12 +35,24 @@ def _answer(endpoints: EndpointIndex, uri: str, region: str) -> tuple[str, str] 
 
 _U: list[tuple[str, EndpointIndex, str, str, tuple[str, str] | Reason]] = [
     # A path-style host whose first label looks like a bucket: the configured style decides.
-    ("U1", _compatible("https://nobucket.s3.rgn.corp", PATH), "https://nobucket.s3.rgn.corp/bkt/k", "rgn", ("bkt", "k")),
+    (
+        "U1",
+        _compatible("https://nobucket.s3.rgn.corp", PATH),
+        "https://nobucket.s3.rgn.corp/bkt/k",
+        "rgn",
+        ("bkt", "k"),
+    ),
     ("U2", _aws("eu-west-1"), "https://bkt.s3.eu-west-1.amazonaws.com/k", "eu-west-1", ("bkt", "k")),
     ("U3", _compatible("https://s3-service", HOST), "https://bkt.s3-service/k", "rgn", ("bkt", "k")),
     ("U4", _compatible("https://s3.endpoint.com", BOTH), "https://bkt.s3.endpoint.com/p/a/k", "rgn", ("bkt", "p/a/k")),
     ("U5", _compatible("https://s3-endpoint", BOTH), "https://s3-endpoint/bkt/a/k", "rgn", ("bkt", "a/k")),
-    ("U6 localhost", _compatible("http://localhost:9000", PATH), "http://localhost:9000/bkt/a/k", "rgn", ("bkt", "a/k")),
+    (
+        "U6 localhost",
+        _compatible("http://localhost:9000", PATH),
+        "http://localhost:9000/bkt/a/k",
+        "rgn",
+        ("bkt", "a/k"),
+    ),
     ("U6 loopback", _compatible("http://127.0.0.1:9000", PATH), "http://127.0.0.1:9000/bkt/f", "rgn", ("bkt", "f")),
     ("U6 address", _compatible("http://192.168.1.1", PATH), "http://192.168.1.1/bkt/a/k", "rgn", ("bkt", "a/k")),
     ("U7", _aws("eu-central-1"), "https://bkt.s3-eu-central-1.amazonaws.com/f", "eu-central-1", ("bkt", "f")),
@@ -84,7 +96,13 @@ _U: list[tuple[str, EndpointIndex, str, str, tuple[str, str] | Reason]] = [
         Reason.URI_USERINFO,
     ),
     ("U13", _compatible("http://s3.foo:9000", PATH), "http://s3.foo:9000/bkt/f", "rgn", ("bkt", "f")),
-    ("U13 localhost", _compatible("http://s3.localhost:9000", PATH), "http://s3.localhost:9000/bkt/f", "rgn", ("bkt", "f")),
+    (
+        "U13 localhost",
+        _compatible("http://s3.localhost:9000", PATH),
+        "http://s3.localhost:9000/bkt/f",
+        "rgn",
+        ("bkt", "f"),
+    ),
     (
         "U13 localdomain",
         _compatible("http://s3.localhost.localdomain:9000", PATH),
@@ -153,7 +171,7 @@ def test_p_the_aliases_of_a_region_are_known(prefix: str) -> None:
     assert _answer(_aws("us-west-2", "my-bucket"), uri, "us-west-2") == ("my-bucket", "path/to/file")
 
 
-@pytest.mark.parametrize("prefix", ["s3", "s3-fips", "s3.dualstack"])
+@pytest.mark.parametrize("prefix", ("s3", "s3-fips", "s3.dualstack"))
 def test_p_the_aliases_of_a_region_take_path_style(prefix: str) -> None:
     """SDKs fall back to path style for dotted buckets."""
     uri = f"https://{prefix}.us-west-2.amazonaws.com/my.app.bucket/key"
@@ -211,7 +229,13 @@ _P: list[tuple[str, EndpointIndex, str, str, tuple[str, str] | Reason]] = [
         "us-west-2",
         Reason.ENDPOINT_UNKNOWN,
     ),
-    ("minio host", _compatible("http://minio.local", HOST, "my-bucket"), "http://my-bucket.minio.local/path", "rgn", ("my-bucket", "path")),
+    (
+        "minio host",
+        _compatible("http://minio.local", HOST, "my-bucket"),
+        "http://my-bucket.minio.local/path",
+        "rgn",
+        ("my-bucket", "path"),
+    ),
     (
         "path with key",
         _compatible("http://localhost:9000", PATH, "my-bucket"),
@@ -249,8 +273,20 @@ _P: list[tuple[str, EndpointIndex, str, str, tuple[str, str] | Reason]] = [
     ("service", _aws("us-west-2"), "https://s3.us-west-2.amazonaws.com", "us-west-2", Reason.OPERATION_REFUSED),
     ("service slash", _aws("us-west-2"), "https://s3.us-west-2.amazonaws.com/", "us-west-2", Reason.OPERATION_REFUSED),
     ("no bucket", _aws("us-west-2"), "https://s3.us-west-2.amazonaws.com//path", "us-west-2", Reason.ENDPOINT_UNKNOWN),
-    ("empty first label", _compatible("http://minio.local", HOST), "http://.minio.local/k", "rgn", Reason.ENDPOINT_UNKNOWN),
-    ("bare virtual host", _compatible("http://minio.local", HOST), "http://minio.local/bkt/k", "rgn", Reason.ENDPOINT_UNKNOWN),
+    (
+        "empty first label",
+        _compatible("http://minio.local", HOST),
+        "http://.minio.local/k",
+        "rgn",
+        Reason.ENDPOINT_UNKNOWN,
+    ),
+    (
+        "bare virtual host",
+        _compatible("http://minio.local", HOST),
+        "http://minio.local/bkt/k",
+        "rgn",
+        Reason.ENDPOINT_UNKNOWN,
+    ),
     # A path-style endpoint addressed by virtual host: the store would take the first segment as the bucket.
     (
         "host at a path endpoint",

@@ -43,7 +43,7 @@ AWS_PATH = "https://s3.us-west-2.amazonaws.com/my-bucket"
 AWS_HOST = "https://my-bucket.s3.us-west-2.amazonaws.com"
 
 
-def wire(  # noqa: PLR0913 - a request has this many parts
+def wire(
     method: str = "GET",
     uri: str = f"{AWS_HOST}/{KEY}",
     headers: dict[str, str] | None = None,

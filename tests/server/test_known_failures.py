@@ -44,11 +44,11 @@ async def test_row_02_expect_is_no_reason_to_fail() -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    [
+    (
         f"{HOST}/{KEY}",
         f"https://s3.us-west-2.amazonaws.com/my-bucket/{KEY}",
         f"https://my-bucket.s3.amazonaws.com/{KEY}",
-    ],
+    ),
 )
 async def test_row_03_both_styles_are_signed_as_they_were_sent(uri: str) -> None:
     """iceberg-python #2746, nessie #12854: the bucket was guessed from the first label."""
@@ -59,14 +59,14 @@ async def test_row_03_both_styles_are_signed_as_they_were_sent(uri: str) -> None
 
 
 async def test_row_04_lists_below_the_table_are_signed() -> None:
-    """lakekeeper #1917: `remove_orphan_files` died."""
+    """Lakekeeper #1917: `remove_orphan_files` died."""
     async with Product().running() as product:
         assert (await product.sign("GET", f"{HOST}?list-type=2&prefix=wh/t1/data/"))[0] == 200
         assert (await product.sign("GET", f"{HOST}?list-type=2&prefix=wh/"))[0] == 403
 
 
 async def test_row_05_a_bulk_delete_is_bound_to_its_body() -> None:
-    """iceberg #8365: without the hash the client could send other keys."""
+    """Iceberg #8365: without the hash the client could send other keys."""
     body = "<Delete><Object><Key>wh/t1/\U0001f9ca</Key></Object></Delete>"
     message = sign_message("POST", f"{HOST}?delete", {"Content-MD5": "x"}, body=body)
     async with Product().running() as product:
@@ -75,8 +75,8 @@ async def test_row_05_a_bulk_delete_is_bound_to_its_body() -> None:
     assert (refused[0], refused[1]["error"]["type"]) == (400, "InvalidDeleteBody")
     wire = as_java(message, answer)
     verify(type(wire)(wire.method, wire.target, wire.headers, body.encode()), {ACCESS_KEY: SECRET}, now=time.time())
+    other = body.replace("t1", "t2").encode()
     with pytest.raises(AssertionError, match="XAmzContentSHA256Mismatch"):
-        other = body.replace("t1", "t2").encode()
         verify(type(wire)(wire.method, wire.target, wire.headers, other), {ACCESS_KEY: SECRET}, now=time.time())
 
 
@@ -105,7 +105,7 @@ async def test_row_09_an_unsigned_client_never_asks_and_that_is_documented() -> 
 
 
 async def test_row_10_another_catalogs_token_is_a_401_and_never_logged() -> None:
-    """iceberg #14100: catalog B's token was sent to catalog A's signer."""
+    """Iceberg #14100: catalog B's token was sent to catalog A's signer."""
     foreign = "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJiIn0.c2lnbmF0dXJl"
     async with Product().running() as product:
         status, _, _ = await product.call("POST", SIGN_T1, headers={"Authorization": f"Bearer {foreign}"}, body=b"{}")
@@ -116,14 +116,14 @@ async def test_row_10_another_catalogs_token_is_a_401_and_never_logged() -> None
 
 
 async def test_row_11_answers_are_not_cached_across_principals() -> None:
-    """iceberg #17801: one user's signature was handed to another one of the same JVM."""
+    """Iceberg #17801: one user's signature was handed to another one of the same JVM."""
     async with Product().running() as product:
         _, headers, _ = await product.call("POST", SIGN_T1, body=msgspec.json.encode(sign_message()))
         assert headers["Cache-Control"] == "no-cache"
 
 
 async def test_row_12_few_headers_are_signed() -> None:
-    """iceberg #15417: a signed Range or User-Agent breaks every reuse of the signature."""
+    """Iceberg #15417: a signed Range or User-Agent breaks every reuse of the signature."""
     sent = {
         "User-Agent": "x",
         "Range": "bytes=0-1",
@@ -141,7 +141,7 @@ async def test_row_12_few_headers_are_signed() -> None:
 
 
 async def test_row_13_the_endpoint_is_relative_and_without_a_slash() -> None:
-    """nessie #8871: absolute endpoints and leading slashes break clients."""
+    """Nessie #8871: absolute endpoints and leading slashes break clients."""
     async with Product().running() as product:
         _, _, answer = await product.call("GET", "/v1/config")
     overrides = answer["overrides"]
@@ -159,7 +159,7 @@ async def test_row_14_the_advertised_host_is_the_operators() -> None:
 
 
 async def test_row_15_nothing_is_rewritten_on_the_way_to_the_store() -> None:
-    """lakekeeper #1763: reads were truncated; a signer that never touches the body cannot."""
+    """Lakekeeper #1763: reads were truncated; a signer that never touches the body cannot."""
     uri = f"{HOST}/{KEY}"
     async with Product().running() as product:
         _, answer = await product.sign("GET", uri, headers={"Range": "bytes=5-9"})
@@ -167,9 +167,9 @@ async def test_row_15_nothing_is_rewritten_on_the_way_to_the_store() -> None:
     assert set(answer["headers"]) == {"Authorization", "X-Amz-Date", "x-amz-content-sha256"}
 
 
-@pytest.mark.parametrize("raw", ["a%3Db", "a=b", "a%252Fb", "caf%C3%A9", "caf%c3%a9", "%7Ea", "a:b", "a+b", "a%2Bb"])
+@pytest.mark.parametrize("raw", ("a%3Db", "a=b", "a%252Fb", "caf%C3%A9", "caf%c3%a9", "%7Ea", "a:b", "a+b", "a%2Bb"))
 async def test_row_16_every_spelling_of_a_key_verifies(raw: str) -> None:
-    """envoy #35023, multistore #105: keys were encoded twice, or not at all."""
+    """Envoy #35023, multistore #105: keys were encoded twice, or not at all."""
     message = sign_message("GET", f"{HOST}/wh/t1/{raw}")
     async with Product().running() as product:
         _, _, answer = await product.call("POST", SIGN_T1, body=msgspec.json.encode(message))
@@ -185,7 +185,7 @@ async def test_row_17_another_region_is_told_at_once() -> None:
 
 
 async def test_row_18_signing_is_advertised_only_where_it_works() -> None:
-    """lakekeeper #1908: signing was advertised, and the table's own URIs refused."""
+    """Lakekeeper #1908: signing was advertised, and the table's own URIs refused."""
     async with Product().running() as product:
         for warehouse, on in (("lake", True), ("located", True), ("dark", False), ("foreign", False)):
             _, _, answer = await product.call("GET", f"/v1/config?warehouse={warehouse}")
@@ -194,7 +194,7 @@ async def test_row_18_signing_is_advertised_only_where_it_works() -> None:
 
 
 async def test_row_19_every_amz_header_is_signed_and_unknown_ones_refused() -> None:
-    """versitygw #2158: an unsigned header turned a write into a copy."""
+    """Versitygw #2158: an unsigned header turned a write into a copy."""
     sent = {"x-amz-meta-b": "2", "X-Amz-Checksum-Crc32": "AAAAAA==", "x-amz-sdk-checksum-algorithm": "CRC32"}
     async with Product().running() as product:
         _, answer = await product.sign("PUT", who="writer", headers=sent)
@@ -211,14 +211,14 @@ async def test_row_20_an_endpoint_may_carry_a_query() -> None:
 
 
 async def test_row_21_content_md5_is_signed() -> None:
-    """lakekeeper #212: S3 answers 403 to one that is not."""
+    """Lakekeeper #212: S3 answers 403 to one that is not."""
     async with Product().running() as product:
         _, answer = await product.sign("PUT", who="writer", headers={"content-md5": "1B2M2Y8AsgTpgAmY7PhCfg=="})
     assert "content-md5" in _signed_names(answer)
 
 
 async def test_tokens_of_16_kib_reach_the_check_of_tokens() -> None:
-    """aiohttp's own limit of 8 KiB would answer in a form that no Iceberg client reads."""
+    """Aiohttp's own limit of 8 KiB would answer in a form that no Iceberg client reads."""
     async with Product().running() as product:
         for length in (16 * 1024, 16 * 1024 + 1):
             status, _, answer = await product.call(

@@ -1,5 +1,8 @@
-"""Vectors of other signers that need a table and a caller: containment (C), bulk delete (D), lists (L17), client
-encodings (R), endpoint behaviour (E), and what two shipping signers answered when they were probed (P)."""
+"""Vectors of other signers that need a table and a caller.
+
+Containment (C), bulk delete (D), lists (L17), client encodings (R), endpoint behaviour (E), and what two shipping
+signers answered when they were probed (P).
+"""
 
 from __future__ import annotations
 

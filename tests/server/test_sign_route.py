@@ -175,7 +175,7 @@ _OPERATIONS = [
 ]
 
 
-@pytest.mark.parametrize("session_token", ["", "session/token+=="])
+@pytest.mark.parametrize("session_token", ("", "session/token+=="))
 @pytest.mark.parametrize(("method", "uri", "sent", "body"), _OPERATIONS, ids=str)
 async def test_each_operation_verifies_as_both_clients_send_it(
     method: str, uri: str, sent: dict[str, str], body: str | None, session_token: str
@@ -267,11 +267,43 @@ async def test_a_write_to_an_unsafe_store_needs_the_operators_word() -> None:
 
 _FORBIDDEN = "Insufficient privileges"
 _DENIALS: list[tuple[str, str, str, str, int, str, Reason]] = [
-    # (who, method, uri, path, status, message, reason)
-    ("writer", "GET", f"{HOST}/{KEY}", "/s3-sign/v1/nope/namespaces/ns/tables/t1", 403, _FORBIDDEN, Reason.CATALOG_UNKNOWN),
-    ("writer", "GET", f"{HOST}/{KEY}", "/s3-sign/v1/hidden/namespaces/ns/tables/h1", 403, _FORBIDDEN, Reason.PRINCIPAL_UNKNOWN),
-    ("writer", "GET", f"{HOST}/{KEY}", "/s3-sign/v1/lake/namespaces/none/tables/t1", 403, _FORBIDDEN, Reason.TABLE_UNKNOWN),
-    ("writer", "GET", f"{HOST}/{KEY}", "/s3-sign/v1/lake/namespaces/ns/tables/none", 403, _FORBIDDEN, Reason.TABLE_UNKNOWN),
+    # who asks for which method and uri at which path, what he is told, and what the operator sees
+    (
+        "writer",
+        "GET",
+        f"{HOST}/{KEY}",
+        "/s3-sign/v1/nope/namespaces/ns/tables/t1",
+        403,
+        _FORBIDDEN,
+        Reason.CATALOG_UNKNOWN,
+    ),
+    (
+        "writer",
+        "GET",
+        f"{HOST}/{KEY}",
+        "/s3-sign/v1/hidden/namespaces/ns/tables/h1",
+        403,
+        _FORBIDDEN,
+        Reason.PRINCIPAL_UNKNOWN,
+    ),
+    (
+        "writer",
+        "GET",
+        f"{HOST}/{KEY}",
+        "/s3-sign/v1/lake/namespaces/none/tables/t1",
+        403,
+        _FORBIDDEN,
+        Reason.TABLE_UNKNOWN,
+    ),
+    (
+        "writer",
+        "GET",
+        f"{HOST}/{KEY}",
+        "/s3-sign/v1/lake/namespaces/ns/tables/none",
+        403,
+        _FORBIDDEN,
+        Reason.TABLE_UNKNOWN,
+    ),
     ("writer", "GET", f"{HOST}/elsewhere/f", "/v1/aws/s3/sign", 403, _FORBIDDEN, Reason.LOCATION_UNOWNED),
     ("nobody", "GET", f"{HOST}/{KEY}", SIGN_T1, 403, _FORBIDDEN, Reason.PRINCIPAL_UNKNOWN),
     ("stranger", "GET", f"{HOST}/{KEY}", SIGN_T1, 403, _FORBIDDEN, Reason.PRINCIPAL_UNKNOWN),
@@ -280,19 +312,107 @@ _DENIALS: list[tuple[str, str, str, str, int, str, Reason]] = [
     ("sign-only", "PUT", f"{HOST}/{KEY}", SIGN_T1, 403, _FORBIDDEN, Reason.NO_WRITE_DATA),
     ("reader", "PUT", f"{HOST}/{KEY}", SIGN_T1, 403, _FORBIDDEN, Reason.NO_WRITE_DATA),
     ("reader", "GET", f"{HOST}/{KEY}?uploadId=u", SIGN_T1, 403, _FORBIDDEN, Reason.NO_WRITE_DATA),
-    ("reader", "GET", "http://far.local/far/dark/d1/f", "/s3-sign/v1/dark/namespaces/ns/tables/d1", 403, "Remote signing is not enabled", Reason.REMOTE_SIGNING_OFF),
+    (
+        "reader",
+        "GET",
+        "http://far.local/far/dark/d1/f",
+        "/s3-sign/v1/dark/namespaces/ns/tables/d1",
+        403,
+        "Remote signing is not enabled",
+        Reason.REMOTE_SIGNING_OFF,
+    ),
     # Whether a foreign catalog signs is nobody's business.
-    ("writer", "GET", "http://far.local/far/dark/d1/f", "/s3-sign/v1/dark/namespaces/ns/tables/d1", 403, _FORBIDDEN, Reason.PRINCIPAL_UNKNOWN),
-    ("reader", "GET", "http://far.local/far/foreign/f1/f", "/s3-sign/v1/foreign/namespaces/ns/tables/f1", 403, "Cannot use S3 remote signing with federated catalogs", Reason.CATALOG_FEDERATED),
-    ("writer", "GET", f"{HOST}/wh/t2/f", SIGN_T1, 403, "The request leaves the locations of the table", Reason.OUTSIDE_TABLE),
-    ("writer", "GET", f"{HOST}/wh/t10/f", SIGN_T1, 403, "The request leaves the locations of the table", Reason.OUTSIDE_TABLE),
+    (
+        "writer",
+        "GET",
+        "http://far.local/far/dark/d1/f",
+        "/s3-sign/v1/dark/namespaces/ns/tables/d1",
+        403,
+        _FORBIDDEN,
+        Reason.PRINCIPAL_UNKNOWN,
+    ),
+    (
+        "reader",
+        "GET",
+        "http://far.local/far/foreign/f1/f",
+        "/s3-sign/v1/foreign/namespaces/ns/tables/f1",
+        403,
+        "Cannot use S3 remote signing with federated catalogs",
+        Reason.CATALOG_FEDERATED,
+    ),
+    (
+        "writer",
+        "GET",
+        f"{HOST}/wh/t2/f",
+        SIGN_T1,
+        403,
+        "The request leaves the locations of the table",
+        Reason.OUTSIDE_TABLE,
+    ),
+    (
+        "writer",
+        "GET",
+        f"{HOST}/wh/t10/f",
+        SIGN_T1,
+        403,
+        "The request leaves the locations of the table",
+        Reason.OUTSIDE_TABLE,
+    ),
     # Another catalog's storage is as unknown as any host.
-    ("writer", "GET", "http://far.local/far/dark/d1/f", SIGN_T1, 403, "The uri does not address a storage of this catalog", Reason.ENDPOINT_UNKNOWN),
-    ("writer", "GET", "http://no.local/far/dark/d1/f", SIGN_T1, 403, "The uri does not address a storage of this catalog", Reason.ENDPOINT_UNKNOWN),
-    ("writer", "PUT", f"{HOST}/wh/t1/metadata/v3.metadata.json", SIGN_T1, 403, "The metadata files of the table are protected", Reason.METADATA_PROTECTED),
-    ("writer", "DELETE", f"{HOST}/wh/t1/metadata", SIGN_T1, 403, "The metadata files of the table are protected", Reason.METADATA_PROTECTED),
-    ("writer", "GET", f"{HOST}/{KEY}", "/s3-sign/v1/located/namespaces/ns/tables/l1", 403, _FORBIDDEN, Reason.PRINCIPAL_UNKNOWN),
-    ("half", "GET", "https://my-other.s3.us-west-2.amazonaws.com/wh/l2/f", "/catalogs/located/v1/aws/s3/sign", 403, _FORBIDDEN, Reason.NO_REMOTE_SIGN),
+    (
+        "writer",
+        "GET",
+        "http://far.local/far/dark/d1/f",
+        SIGN_T1,
+        403,
+        "The uri does not address a storage of this catalog",
+        Reason.ENDPOINT_UNKNOWN,
+    ),
+    (
+        "writer",
+        "GET",
+        "http://no.local/far/dark/d1/f",
+        SIGN_T1,
+        403,
+        "The uri does not address a storage of this catalog",
+        Reason.ENDPOINT_UNKNOWN,
+    ),
+    (
+        "writer",
+        "PUT",
+        f"{HOST}/wh/t1/metadata/v3.metadata.json",
+        SIGN_T1,
+        403,
+        "The metadata files of the table are protected",
+        Reason.METADATA_PROTECTED,
+    ),
+    (
+        "writer",
+        "DELETE",
+        f"{HOST}/wh/t1/metadata",
+        SIGN_T1,
+        403,
+        "The metadata files of the table are protected",
+        Reason.METADATA_PROTECTED,
+    ),
+    (
+        "writer",
+        "GET",
+        f"{HOST}/{KEY}",
+        "/s3-sign/v1/located/namespaces/ns/tables/l1",
+        403,
+        _FORBIDDEN,
+        Reason.PRINCIPAL_UNKNOWN,
+    ),
+    (
+        "half",
+        "GET",
+        "https://my-other.s3.us-west-2.amazonaws.com/wh/l2/f",
+        "/catalogs/located/v1/aws/s3/sign",
+        403,
+        _FORBIDDEN,
+        Reason.NO_REMOTE_SIGN,
+    ),
 ]
 
 
@@ -361,7 +481,10 @@ async def test_both_switches_are_off_unless_switched_on() -> None:
 
     for policy in (
         POLICY.replace("remote_signing: true\ndefault", "default", 1),
-        POLICY.replace('roots: ["s3://my-bucket/wh", "s3://small/wh"]\n    remote_signing: true', 'roots: ["s3://my-bucket/wh", "s3://small/wh"]'),
+        POLICY.replace(
+            'roots: ["s3://my-bucket/wh", "s3://small/wh"]\n    remote_signing: true',
+            'roots: ["s3://my-bucket/wh", "s3://small/wh"]',
+        ),
     ):
         async with Product(policy).running() as product:
             status, answer = await product.sign()

@@ -1,0 +1,236 @@
+"""Prove that an operator is told the truth about a decision, and one change that turns it."""
+
+from __future__ import annotations
+
+import pytest
+
+from signproxy.errors import Reason
+from signproxy.model import Ceiling, Deny, Principal, Subject, TableId
+from signproxy.policy.catalog import Binding, MetadataLevel, Overwrite, Place, Table
+from signproxy.policy.explain import grants_of, nearest_grants, nearest_location, suggest
+from signproxy.policy.privileges import mask_of
+from signproxy.policy.rights import Ground, PolicyAuthority, Rights, grounds
+from signproxy.s3.operation import Operation
+from signproxy.s3.request import S3Request
+from tests.policy.world import ALICE, BOB, OTHER_ROLE, READ, ROLE, SIGN, WRITE, World, grants, request
+
+KEY = "wh/orders/data/f"
+
+
+def _told(world: World, asked: S3Request, *owners: Table, principal: Principal = ALICE) -> tuple[Reason, str]:
+    decision = world.decide(asked, *owners, principal=principal)
+    assert isinstance(decision, Deny)
+    return decision.reason, suggest(world.state, world.catalog, Subject.of(principal), decision, asked)
+
+
+def test_the_grants_that_reach_a_table_are_listed_from_the_top() -> None:
+    """An operator reads from the catalog down where a right comes from."""
+    world = World(on_catalog=grants(SIGN))
+    world.namespace("sales", grants(READ))
+    inner = world.namespace("sales.emea", grants(READ, role=OTHER_ROLE))
+    table = world.table(given=grants(WRITE), namespace=inner)
+    subject = Subject.of(ALICE)
+    assert [ground.rule_id for ground in grants_of(world.state, world.catalog, subject, table)] == [
+        "analyst@catalog:lake",
+        "analyst@namespace:lake.sales",
+        "analyst@table:lake.sales.emea.orders",
+    ]
+    assert len(tuple(grounds(world.catalog, table))) == 4
+    assert grants_of(world.state, world.catalog, Subject.of(BOB), table) == ()
+
+
+def test_a_table_is_not_credited_with_what_its_namespace_gives() -> None:
+    """Revoking the grant that is named must take the right away."""
+    world = World()
+    table = world.table(given=grants(SIGN, READ), namespace=world.namespace("sales", grants(SIGN, READ)))
+    assert [ground.securable for ground in grounds(world.catalog, table)] == ["namespace:lake.sales"]
+
+
+def test_a_rule_id_names_each_deciding_grant_once() -> None:
+    """The audit field must stay short and stable."""
+    world = World(on_catalog={ROLE: mask_of([SIGN]), OTHER_ROLE: mask_of([SIGN, READ])})
+    table = world.table(given=grants(WRITE))
+    roles = frozenset({ROLE, OTHER_ROLE})
+    authority = PolicyAuthority(world.catalog, Rights(roles, 0), (table, table), mask_of([SIGN]) | 2)
+    assert authority.rule_id == "analyst@catalog:lake+loader@catalog:lake"
+    nameless = PolicyAuthority(world.catalog, Rights(frozenset({99}), 0), (table,), 3)
+    assert nameless.rule_id == ""
+
+
+def test_a_role_without_a_name_is_shown_by_its_number() -> None:
+    """Explaining must not fail where the policy is odd."""
+    world = World(on_catalog={99: 1})
+    assert next(grounds(world.catalog, world.table())).rule_id == "99@catalog:lake"
+
+
+def test_the_nearest_grant_gives_the_most_of_what_is_missing() -> None:
+    """The best hint is the role that already has it all."""
+    world = World(on_catalog={ROLE: 1, OTHER_ROLE: mask_of([SIGN, WRITE])})
+    table = world.table(given={})
+    nearest = nearest_grants(world.catalog, table, 1 | 4)
+    assert [ground.rule_id for ground in nearest] == ["loader@catalog:lake", "analyst@catalog:lake"]
+    assert nearest_grants(world.catalog, table, 8) == ()
+    assert nearest[0] == Ground("loader", "catalog:lake", mask_of([SIGN, WRITE]))
+
+
+@pytest.mark.parametrize(
+    ("bucket", "key", "shown"),
+    (
+        ("lake", "wh/orders2/f", "lake/wh/orders[2/f]; the location goes on with [/]"),
+        ("lake", "wh/orders", "lake/wh/orders[ends here]; the location goes on with [/]"),
+        ("lake", "wh/Orders/f", "lake/wh/[Orders/f]; the location goes on with [orders/]"),
+        ("x", "wh", "[x/wh]; the location goes on with [lake/wh/orders/]"),
+        ("lake", "wh/\x1b[2J", "lake/wh/[\\u001b[2J]; the location goes on with [orders/]"),
+        ("lake", "wh/orders/", "lake/wh/orders/[ends here]; the location goes on with [nothing: a key must follow]"),
+        ("cold", "old/x", "cold/old/[x]; the location goes on with [nothing: a key must follow]"),
+        ("lake", "wh/" + "z" * 60, f"lake/wh/[{'z' * 40}]; the location goes on with [orders/]"),
+    ),
+)
+def test_the_first_difference_is_marked(bucket: str, key: str, shown: str) -> None:
+    """The eye does not find `orders2` in a hundred characters."""
+    table = World().table(extra=(Place("aws", "cold", "old/"),))
+    assert str(nearest_location(table, bucket, key)) == shown
+
+
+def test_a_stranger_is_introduced() -> None:
+    """The first denial of every installation is a principal that nobody entered."""
+    world = World()
+    reason, fix = _told(world, request(key=KEY), world.table(), principal=BOB)
+    assert reason is Reason.PRINCIPAL_UNKNOWN
+    assert fix == 'make him known: principals: {"corp/bob": {roles: ["analysts"]}}'
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "lacking"),
+    (
+        (Operation.GET_OBJECT, (READ,), "TABLE_REMOTE_SIGN"),
+        (Operation.GET_OBJECT, (SIGN,), "TABLE_READ_DATA"),
+        (Operation.PUT_OBJECT, (SIGN, READ), "TABLE_WRITE_DATA"),
+        (Operation.PUT_OBJECT, (), "TABLE_REMOTE_SIGN, TABLE_WRITE_DATA"),
+    ),
+)
+def test_the_missing_grant_is_written_out(operation: Operation, given: tuple[str, ...], lacking: str) -> None:
+    """The fix must be exactly what is missing, on the table that was asked for."""
+    world = World()
+    _, fix = _told(world, request(operation, KEY), world.table(given=grants(*given), namespace=world.namespace("a.b")))
+    assert fix == (
+        f'grant {lacking}: grants: [{{role: "analyst", catalog: "lake", namespace: ["a", "b"], table: "orders", '
+        f"privileges: [{lacking}]}}]"
+    )
+
+
+def test_the_nearest_holder_is_named() -> None:
+    """Often the right role exists, and the principal only lacks it."""
+    world = World()
+    _, fix = _told(world, request(key=KEY), world.table(given=grants(SIGN, READ, role=OTHER_ROLE)))
+    assert fix.startswith("grant TABLE_REMOTE_SIGN, TABLE_READ_DATA (nearest: loader@table:lake.sales.orders): grants:")
+
+
+def test_the_role_that_has_the_most_is_extended() -> None:
+    """A grant to the reader of this table is smaller than one to a role that has nothing here."""
+    world = World()
+    table = world.table(given=grants(SIGN, role=OTHER_ROLE))
+    carol = Principal("corp/carol", "corp", "carol", 4e9, roles=("analysts", "loaders"))
+    _, fix = _told(world, request(key=KEY), table, principal=carol)
+    assert 'role: "loader"' in fix
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    (
+        ({}, 'give him a role in the catalog: principal_roles: {"idle": {"lake": ["analyst"]}}'),
+        (
+            grants(SIGN, READ, role=OTHER_ROLE),
+            (
+                "give him a role in the catalog (nearest: loader@table:lake.sales.orders): "
+                'principal_roles: {"idle": {"lake": ["loader"]}}'
+            ),
+        ),
+    ),
+)
+def test_whoever_has_no_role_in_the_catalog_is_given_one(given: dict[int, int], expected: str) -> None:
+    """A grant to a role that he does not hold would not help."""
+    world = World()
+    world.state.principal_roles = {**world.state.principal_roles, "idle": {}}
+    table = world.table(given=given)
+    dave = Principal("corp/dave", "corp", "dave", 4e9, roles=("idle",))
+    assert _told(world, request(key=KEY), table, principal=dave) == (Reason.NO_REMOTE_SIGN, expected)
+
+
+def test_metadata_is_granted_or_unsealed() -> None:
+    """The two levels need different changes."""
+    world = World()
+    _, fix = _told(world, request(key="wh/orders/v1.metadata.json"), world.table())
+    assert fix == (
+        'grant TABLE_FULL_METADATA: grants: [{role: "analyst", catalog: "lake", namespace: ["sales"], '
+        'table: "orders", privileges: [TABLE_FULL_METADATA]}]'
+    )
+    world = World()
+    _, fix = _told(world, request(key="wh/orders/metadata/f"), world.table(metadata=MetadataLevel.SEALED))
+    assert fix == (
+        'lift the seal of the table: tables: [{catalog: "lake", namespace: ["sales"], name: "orders", '
+        "metadata: protected}]"
+    )
+
+
+def test_a_key_that_nobody_owns_may_be_a_missing_location() -> None:
+    """`write.data.path` that the policy does not know is the usual cause."""
+    world = World()
+    _, fix = _told(world, request(Operation.DELETE_OBJECTS, delete_keys=(KEY, "data/orders/f")), world.table())
+    assert fix == (
+        "lake/[data/orders/f]; the location goes on with [wh/orders/]; if this is the table's: "
+        'tables: [{catalog: "lake", namespace: ["sales"], name: "orders", locations: ["s3://lake/data/orders"]}]'
+    )
+
+
+def test_a_key_of_another_table_names_that_table() -> None:
+    """Widening the wrong table would be the worst of all fixes."""
+    world = World()
+    table = world.table()
+    world.table("other", "wh/other/")
+    _, fix = _told(world, request(key="wh/other/f"), table)
+    assert "the key lies in lake.sales.other" in fix
+    assert fix.endswith('catalogs: {"lake": {binding: by-location}}')
+
+
+def test_a_copy_from_another_table_needs_the_looser_binding() -> None:
+    """Strict binding is the default; who copies between tables must say so."""
+    world = World()
+    table = world.table()
+    world.table("other", "wh/other/")
+    _, fix = _told(world, request(Operation.COPY_OBJECT, KEY, source="wh/other/f"), table)
+    assert fix == (
+        "the source lies in lake.sales.other; to copy between tables that may be read: "
+        'catalogs: {"lake": {binding: by-location}}'
+    )
+    _, fix = _told(world, request(Operation.COPY_OBJECT, KEY, source="wh/x"), table)
+    assert fix == "source lake/wh/[x]; the location goes on with [orders/]"
+
+
+def test_a_source_of_the_same_table_is_not_blamed_on_the_binding() -> None:
+    """By location, the source may be refused although its table is the target."""
+    world = World(binding=Binding.BY_LOCATION)
+    table = world.table()
+    copy = request(Operation.COPY_OBJECT, KEY, source="wh/orders/f")
+    denial = Deny(Reason.COPY_SOURCE_OUTSIDE, "", table.id)
+    fix = suggest(world.state, world.catalog, Subject.of(ALICE), denial, copy)
+    assert fix == "source lake/wh/orders/[f]; the location goes on with [nothing: a key must follow]"
+
+
+def test_nothing_is_suggested_where_no_grant_would_help() -> None:
+    """An empty answer lets the caller fall back to the remedy of the reason."""
+    world = World()
+    table = world.table(overwrite=Overwrite.FORBID)
+    assert _told(world, request(Operation.PUT_OBJECT, KEY, conditional=True), table) == (Reason.WRITE_ONCE, "")
+    subject = Subject(ALICE, ALICE, (), Ceiling.READ_ONLY)
+    for denial, asked in (
+        (Deny(Reason.OUTSIDE_TABLE, "", table.id), request(key=KEY)),  # inside after all
+        (Deny(Reason.COPY_SOURCE_OUTSIDE, "", table.id), request(key=KEY)),
+        (Deny(Reason.OUTSIDE_TABLE, "", table.id), None),
+        (Deny(Reason.OUTSIDE_TABLE, ""), request(key=KEY)),
+        (Deny(Reason.OUTSIDE_TABLE, "", TableId("lake", "sales", "gone")), request(key=KEY)),
+    ):
+        assert suggest(world.state, world.catalog, subject, denial, asked) == ""
+    assert (
+        suggest(world.state, world.catalog, Subject.of(BOB), Deny(Reason.NO_READ_DATA, "", table.id), request()) == ""
+    )

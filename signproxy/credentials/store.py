@@ -148,7 +148,17 @@ class _Place(NamedTuple):
 class _Slot:
     """The credentials of one place, and the task that keeps them fresh."""
 
-    __slots__ = ("_asking", "_clock", "_place", "_provider", "_task", "credentials", "good_until", "problem")
+    __slots__ = (
+        "_answered",
+        "_asking",
+        "_clock",
+        "_place",
+        "_provider",
+        "_task",
+        "credentials",
+        "good_until",
+        "problem",
+    )
 
     def __init__(self, place: _Place, provider: CredentialProvider, clock: Callable[[], float]) -> None:
         self.credentials: Credentials | None = None
@@ -157,6 +167,7 @@ class _Slot:
         self._place = place
         self._provider = provider
         self._clock = clock
+        self._answered = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -192,13 +203,14 @@ class _Slot:
     async def _keep_fresh(self) -> None:
         pause = FIRST_RETRY_SECONDS
         while True:
-            if self.problem:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LAST_RETRY_SECONDS)
-            else:
-                pause = FIRST_RETRY_SECONDS
-                await asyncio.sleep(self._until_refresh())
-            await self.refresh()
+            self._answered.clear()
+            try:
+                async with asyncio.timeout(pause if self.problem else self._until_refresh()):
+                    # Somebody else's refresh may bring a shorter life, or an error, and so another time.
+                    await self._answered.wait()
+            except TimeoutError:
+                await self.refresh()
+                pause = min(2 * pause, LAST_RETRY_SECONDS) if self.problem else FIRST_RETRY_SECONDS
 
     def _until_refresh(self) -> float:
         if self.good_until == inf:
@@ -220,6 +232,7 @@ class _Slot:
             )
         finally:
             self._asking = None
+            self._answered.set()
 
     def _take(self, given: object) -> None:
         if not isinstance(given, Credentials):

@@ -70,7 +70,7 @@ class Gate:
         if not (state.remote_signing and catalog.remote_signing):
             where = f"catalog {catalog.name!r}" if state.remote_signing else "the whole system"
             raise Refused(Reason.REMOTE_SIGNING_OFF, f"off for {where}")
-        if catalog.kind is CatalogKind.EXTERNAL and not catalog.allow_external:
+        if catalog.kind is _EXTERNAL and not catalog.allow_external:
             raise Refused(Reason.CATALOG_FEDERATED, f"catalog {catalog.name!r}")
         return catalog
 
@@ -110,6 +110,8 @@ class Gate:
 
 
 _CHANGES = frozenset({Access.WRITE, Access.DELETE})
+# Looking a member up in its class calls Python code; the hot path does without.
+_EXTERNAL = CatalogKind.EXTERNAL
 
 
 def _find(state: PolicyState, address: CatalogAddress) -> Catalog:

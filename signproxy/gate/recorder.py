@@ -18,6 +18,9 @@ from signproxy.telemetry.metrics import Metrics
 
 _LAST_CHARACTERS = 4
 _ALLOWED = Reason.ALLOWED.code
+# Looking a member up in its class calls Python code; the hot path does without.
+_ALLOW = Verdict.ALLOW
+_DELETE_OBJECTS = Operation.DELETE_OBJECTS
 
 
 class Recorder:
@@ -34,7 +37,7 @@ class Recorder:
         """Record that the request is served; raises if the trail does not take it, and nothing may be served."""
         now = perf_counter_ns()
         allow = passage.allow
-        event = self._event(passage, now, Verdict.ALLOW, _ALLOWED, 200)
+        event = self._event(passage, now, _ALLOW, _ALLOWED, 200)
         if allow is not None:
             event.rule_id = allow.authority.rule_id
             event.unsafe_storage = allow.unsafe_storage
@@ -46,7 +49,8 @@ class Recorder:
             self._metrics.stages(event.authz_us, event.sign_us)
         self._trail.accept(event)
         passage.closed = True
-        self._count(event)
+        self._metrics.request(event.s3_op or passage.kind.value, "allow", _ALLOWED)
+        self._metrics.duration(event.total_us)
 
     def refused(self, passage: Passage, reason: Reason, detail: str) -> None:
         """Record a refusal or failure; a passage that is closed already has had its event."""
@@ -66,10 +70,7 @@ class Recorder:
         elif reason is not Reason.AUDIT_UNAVAILABLE:
             # The trail itself keeps count of the requests that it turned away.
             self._trail.accept(event)
-        self._count(event)
-
-    def _count(self, event: AuditEvent) -> None:
-        self._metrics.request(event.s3_op or event.kind.value, event.decision.value, event.reason)
+        self._metrics.request(event.s3_op or passage.kind.value, verdict.value, event.reason)
         self._metrics.duration(event.total_us)
 
     def _event(self, passage: Passage, now: int, verdict: Verdict, reason: str, status: int) -> AuditEvent:
@@ -121,11 +122,11 @@ def _what(event: AuditEvent, request: S3Request) -> None:
     event.bucket = request.bucket
     event.method = request.method
     event.s3_op = operation.s3_name
-    event.access = operation.access.value
+    event.access = operation.access_name
     event.key = request.key
     if request.prefix:
         event.prefixes = (request.prefix,)
-    if operation is Operation.DELETE_OBJECTS:
+    if operation is _DELETE_OBJECTS:
         keys = request.delete_keys
         event.key = keys[0]
         event.key_count = len(keys)

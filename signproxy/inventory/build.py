@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 import msgspec
 
-from signproxy.documents import decode, load_yaml
+from signproxy.documents import MAX_FINDINGS, decode, load_yaml, path_of
 from signproxy.errors import DocumentInvalid, Finding
-from signproxy.inventory.document import PolicyDocument
+from signproxy.inventory.document import PolicyDocument, TableEntry
 from signproxy.inventory.draft import PolicyDraft
 from signproxy.inventory.findings import Findings
 from signproxy.inventory.ndjson import read_inventory
+from signproxy.inventory.overlap import overlaps
 from signproxy.inventory.snapshot import Snapshot
+from signproxy.model import TableId
+from signproxy.policy.catalog import Overlap
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 
 REV_LENGTH = 16
 """Hexadecimal digits of a revision: 64 bits tell any two policies of an installation apart."""
+
+_Documents = list[tuple[str, PolicyDocument]]
 
 CheckBindings = Callable[[Mapping[str, Storage]], Iterable[Finding]]
 """Say which storages of a policy the operator's settings bind to no credentials, or not to their endpoints."""
@@ -39,11 +45,20 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
         content = msgspec.json.encode(document, order="sorted")
         digest.update(b"%d:" % len(content) + content)
         draft.add_entries(file, document)
-    for file, document in documents:
-        for index, name in enumerate(document.inventories):
-            _add_inventory(snapshot, file, f"inventories[{index}]", name, digest.update, draft, findings)
+    for name in _inventories(snapshot, documents, findings):
+        with snapshot.inventory(name) as stream:
+            digest.update(b"%d:" % len(name) + name.encode())
+            for number, line in read_inventory(name, stream, digest.update, findings):
+                draft.add_line(name, number, line)
     catalogs = draft.finish()
     findings.check()
+    clashing = list(islice(overlaps(catalogs), MAX_FINDINGS))
+    if clashing:
+        findings.extend(_located(snapshot, documents, draft, clashing))
+        findings.check()
+    for catalog in catalogs:
+        if catalog.overlap is Overlap.ALLOWED:
+            catalog.locations.sort()
     return PolicyState(
         rev=digest.hexdigest()[:REV_LENGTH],
         epoch=epoch,
@@ -56,7 +71,7 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
     )
 
 
-def _documents(snapshot: Snapshot, findings: Findings) -> list[tuple[str, PolicyDocument]]:
+def _documents(snapshot: Snapshot, findings: Findings) -> _Documents:
     documents = []
     for file, content in snapshot.documents():
         try:
@@ -71,25 +86,46 @@ def _documents(snapshot: Snapshot, findings: Findings) -> list[tuple[str, Policy
     return documents
 
 
-def _add_inventory(
-    snapshot: Snapshot,
-    file: str,
-    path: str,
-    name: str,
-    digest: Callable[[bytes], None],
-    draft: PolicyDraft,
-    findings: Findings,
-) -> None:
-    # Only names: a policy does not get to read other files of the machine.
-    if not name or "/" in name or "\\" in name or name.startswith("."):
-        findings.add(file, path, f"{name!r} is not the name of a file beside the policy")
-        return
-    try:
-        stream = snapshot.inventory(name)
-    except FileNotFoundError:
-        findings.add(file, path, f"there is no file {name!r} beside the policy")
-        return
-    with stream:
-        digest(b"%d:" % len(name) + name.encode())
-        for number, line in read_inventory(name, stream, digest, findings):
-            draft.add_line(name, number, line)
+def _inventories(snapshot: Snapshot, documents: _Documents, findings: Findings) -> Iterator[str]:
+    """Yield each inventory that can be opened, once."""
+    seen: set[str] = set()
+    for file, document in documents:
+        for index, name in enumerate(document.inventories):
+            path = path_of("inventories", index)
+            # Only names: a policy does not get to read other files of the machine.
+            if not name or "/" in name or "\\" in name or name.startswith("."):
+                findings.add(file, path, f"{name!r} is not the name of a file beside the policy")
+            elif name in seen:
+                findings.add(file, path, f"{name!r} is named twice")
+            elif not snapshot.has(name):
+                findings.add(file, path, f"there is no file {name!r} beside the policy")
+            else:
+                seen.add(name)
+                yield name
+
+
+def _located(
+    snapshot: Snapshot, documents: _Documents, draft: PolicyDraft, clashing: list[tuple[TableId, str]]
+) -> Iterator[Finding]:
+    """Yield the findings with the place of each table, which is looked up only now: a million need no place."""
+    problems: dict[TableId, list[str]] = {}
+    for table, problem in clashing:
+        problems.setdefault(table, []).append(problem)
+    entries = [
+        (file, path_of("tables", index), entry)
+        for file, document in documents
+        for index, entry in enumerate(document.tables)
+    ]
+    for file, path, entry in chain(entries, _lines(snapshot, documents)):
+        table_id = draft.identity(entry)
+        if table_id in problems:
+            yield from (Finding(file, path, f"table {str(table_id)!r}: {what}") for what in problems[table_id])
+
+
+def _lines(snapshot: Snapshot, documents: _Documents) -> Iterator[tuple[str, str, TableEntry]]:
+    for _, document in documents:
+        for name in document.inventories:
+            with snapshot.inventory(name) as stream:
+                for number, line in read_inventory(name, stream, hashlib.sha256().update, Findings()):
+                    if isinstance(line, TableEntry):
+                        yield name, f"line {number}", line

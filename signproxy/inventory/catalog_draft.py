@@ -52,7 +52,7 @@ class CatalogDraft:
         self._plain: dict[tuple[str, MetadataLevel | None, Overwrite | None], TableSettings] = {}
         self._namespaces: dict[NamespaceName, Namespace] = {}
         self._grants: dict[tuple[tuple[int, int], ...], Grants] = {}
-        self._pending: dict[tuple[str, str], list[tuple[int, int, str, str]]] = {}
+        self._pending: dict[tuple[str, str | None], list[tuple[int, int, str, str]]] = {}
 
     def namespace(self, name: NamespaceName) -> Namespace:
         """Return the namespace of this name, entered with its parents if it is new. Raise EntryInvalid."""
@@ -68,7 +68,7 @@ class CatalogDraft:
             raise EntryInvalid("name", f"{name!r} is no name of a table")
         namespace = self.namespace(entry.namespace)
         if self.catalog.table(namespace.name, name) is not None:
-            raise EntryInvalid("", f"table {_dotted(namespace.name, name)} is declared twice")
+            raise EntryInvalid("", f"table {dotted(namespace.name, name)} is declared twice")
         location = self._location("location", entry.location)
         settings = self._settings_of(entry, location.bucket)
         grants = self._take_pending(namespace.name, name)
@@ -79,16 +79,15 @@ class CatalogDraft:
         """Grant a role something on the whole catalog."""
         self.catalog.grants = self._with(self.catalog.grants, role, mask)
 
-    def grant_on_namespace(self, name: NamespaceName, role: int, mask: int) -> None:
-        """Grant a role something on a namespace that is known. Raise EntryInvalid."""
+    def grant_on_namespace(self, name: NamespaceName, role: int, mask: int, file: str, path: str) -> None:
+        """Grant a role something on a namespace, which may be declared later. Raise EntryInvalid."""
         joined = NAMESPACE_SEPARATOR.join(levels_of(name))
         namespace = self.catalog.namespaces.get(joined)
         if namespace is None:
-            shown = joined.replace(NAMESPACE_SEPARATOR, ".")
-            known = [known.replace(NAMESPACE_SEPARATOR, ".") for known in self.catalog.namespaces]
-            raise EntryInvalid("namespace", f"unknown namespace {shown!r}{near(shown, known)}")
-        # The value is still under construction; nobody has read it yet.
-        force_setattr(namespace, "own", self._with(namespace.own, role, mask))
+            self._pending.setdefault((joined, None), []).append((role, mask, file, path))
+        else:
+            # The value is still under construction; nobody has read it yet.
+            force_setattr(namespace, "own", self._with(namespace.own, role, mask))
 
     def grant_on_table(self, place: tuple[NamespaceName, str], role: int, mask: int, file: str, path: str) -> None:
         """Grant a role something on a table, which may be declared later. Raise EntryInvalid."""
@@ -101,12 +100,18 @@ class CatalogDraft:
             force_setattr(table, "grants", self._with(table.grants, role, mask))
 
     def unresolved(self) -> Iterator[tuple[str, str, str]]:
-        """Yield file, path and problem of each grant on a table that was never declared."""
+        """Yield file, path and problem of each grant on a namespace or table that was never declared."""
+        namespaces = [dotted(name) for name in self.catalog.namespaces]
+        tables = [dotted(table.id.namespace, table.name) for table in islice(self.catalog.tables(), MAX_COMPARED + 1)]
         for (namespace, name), grants in self._pending.items():
-            names = [table.name for table in islice(self.catalog.tables(), MAX_COMPARED + 1)]
-            hint = near(name, names)
+            if name is None:
+                what = f"namespace {dotted(namespace)!r}"
+                hint = near(dotted(namespace), namespaces)
+            else:
+                what = f"table {dotted(namespace, name)!r}"
+                hint = near(dotted(namespace, name), tables)
             for _, _, file, path in grants:
-                yield file, path, f"unknown table {_dotted(namespace, name)!r} in catalog {self.catalog.name!r}{hint}"
+                yield file, path, f"unknown {what} in catalog {self.catalog.name!r}{hint}"
 
     def finish(self) -> Catalog:
         """Return the catalog with the grants of each namespace and table merged with those above."""
@@ -131,6 +136,7 @@ class CatalogDraft:
         if known is None:
             parent = self._enter(levels[:-1]) if len(levels) > 1 else None
             known = Namespace(self.catalog.name, name, parent)
+            force_setattr(known, "own", self._take_pending(name, None))
             self.catalog.add_namespace(known)
         return known
 
@@ -187,7 +193,7 @@ class CatalogDraft:
         location = self._location(key, text)
         return Place(self._storages[location.bucket].name, location.bucket, location.prefix)
 
-    def _take_pending(self, namespace: str, name: str) -> Grants:
+    def _take_pending(self, namespace: str, name: str | None) -> Grants:
         grants = NO_GRANTS
         if self._pending:
             for role, mask, _, _ in self._pending.pop((namespace, name), ()):
@@ -229,5 +235,6 @@ def levels_of(name: NamespaceName) -> tuple[str, ...]:
     return levels
 
 
-def _dotted(namespace: str, name: str) -> str:
-    return ".".join((*namespace.split(NAMESPACE_SEPARATOR), name))
+def dotted(namespace: str, *names: str) -> str:
+    """Return a namespace, or a table in it, as people write it."""
+    return ".".join((*namespace.split(NAMESPACE_SEPARATOR), *names))

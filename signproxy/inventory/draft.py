@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from itertools import combinations
-
-from signproxy.inventory.catalog_draft import CatalogDraft, EntryInvalid, roots_of
+from signproxy.documents import path_of
+from signproxy.inventory.catalog_draft import CatalogDraft, EntryInvalid, levels_of, roots_of
 from signproxy.inventory.document import (
     CATALOG_SWITCH,
     CatalogEntry,
@@ -17,14 +15,13 @@ from signproxy.inventory.document import (
 )
 from signproxy.inventory.findings import Findings, near
 from signproxy.inventory.storages import storage_of, storage_problems
-from signproxy.policy.catalog import Catalog, Overlap
+from signproxy.model import NAMESPACE_SEPARATOR, TableId
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.privileges import PrivilegeUnknown, mask_of
 from signproxy.s3.storage import EndpointClash, Storage
 
 RESERVED = frozenset({"api", "catalogs"})
 """Names that begin other routes."""
-
-_BARE = re.compile(r"[A-Za-z0-9_\-]+")
 
 _Documents = list[tuple[str, PolicyDocument]]
 
@@ -49,7 +46,7 @@ class PolicyDraft:
     def add_entries(self, file: str, document: PolicyDocument) -> None:
         """Add the namespaces, tables and grants of a policy file."""
         for catalog, names in document.namespaces.items():
-            where = _at("namespaces", catalog)
+            where = path_of("namespaces", catalog)
             draft = self._draft(catalog, file, where)
             if draft is None:
                 continue
@@ -72,22 +69,17 @@ class PolicyDraft:
 
     def finish(self) -> list[Catalog]:
         """Return the catalogs, once all tables and grants are in."""
-        catalogs = []
         for draft in self._drafts.values():
             for file, path, problem in draft.unresolved():
                 self._findings.add(file, path, problem)
-            catalogs.append(draft.finish())
-        for catalog in catalogs:
-            if catalog.overlap is Overlap.ALLOWED:
-                catalog.locations.sort()
-                continue
-            for place, table, other in catalog.locations.clashes():
-                problem = f"{place!r} nests in, or equals, a location of table {other.id}"
-                self._findings.add("", f"table {table.id}", problem)
-        for first, second in combinations(catalogs, 2):
-            self._check_apart(first, second)
-            self._check_apart(second, first)
-        return catalogs
+        return [draft.finish() for draft in self._drafts.values()]
+
+    def identity(self, entry: TableEntry) -> TableId | None:
+        """Return the full name of a table that was added before."""
+        draft = self._drafts.get(entry.catalog or self.default_catalog)
+        if draft is None:
+            return None
+        return TableId(draft.catalog.name, NAMESPACE_SEPARATOR.join(levels_of(entry.namespace)), entry.name)
 
     def _switch(self) -> bool:
         given: dict[bool, str] = {}
@@ -106,7 +98,7 @@ class PolicyDraft:
         storages: dict[str, Storage] = {}
         for file, document in self._documents:
             for name, entry in document.storages.items():
-                where = _at("storages", name)
+                where = path_of("storages", name)
                 if name in storages:
                     self._findings.add(file, where, f"storage {name!r} is declared twice")
                     continue
@@ -123,7 +115,7 @@ class PolicyDraft:
         prefixes: dict[str, str] = {}
         for file, document in self._documents:
             for name, entry in document.catalogs.items():
-                where = _at("catalogs", name)
+                where = path_of("catalogs", name)
                 if name in drafts:
                     self._findings.add(file, where, f"catalog {name!r} is declared twice")
                     continue
@@ -134,12 +126,12 @@ class PolicyDraft:
                         problem = f"prefix {prefix!r} already means catalog {prefixes[prefix]!r}"
                         self._findings.add(file, where, problem)
                 try:
-                    drafts[name] = self._catalog(name, entry, file, where)
+                    drafts[name] = self._catalog(name, entry, file)
                 except EntryInvalid as invalid:
                     self._findings.add(file, f"{where}.{invalid.key}", invalid.problem)
         return drafts
 
-    def _catalog(self, name: str, entry: CatalogEntry, file: str, where: str) -> CatalogDraft:
+    def _catalog(self, name: str, entry: CatalogEntry, file: str) -> CatalogDraft:
         storages: dict[str, Storage] = {}
         buckets: dict[str, str] = {}
         for index, storage_name in enumerate(entry.storages):
@@ -159,7 +151,7 @@ class PolicyDraft:
             catalog = Catalog(
                 name,
                 storages=storages,
-                remote_signing=self._catalog_switch(entry, file, where),
+                remote_signing=self._catalog_switch(name, entry, file),
                 kind=entry.kind,
                 allow_external=entry.allow_external,
                 binding=entry.binding,
@@ -170,10 +162,10 @@ class PolicyDraft:
             raise EntryInvalid("storages", str(clash)) from None
         return CatalogDraft(catalog, entry, roots_of(entry, storages))
 
-    def _catalog_switch(self, entry: CatalogEntry, file: str, where: str) -> bool:
+    def _catalog_switch(self, name: str, entry: CatalogEntry, file: str) -> bool:
         given = [value for value in (entry.remote_signing, entry.remote_signing_alias) if value is not None]
         for key, text in entry.properties.items():
-            path = f"{where}.properties[{key!r}]"
+            path = path_of("catalogs", name, "properties", key)
             if key != CATALOG_SWITCH:
                 self._findings.add(file, path, f"unknown property {key!r}{near(key, (CATALOG_SWITCH,))}")
             elif text in (True, False, "true", "false"):
@@ -181,7 +173,9 @@ class PolicyDraft:
             else:
                 self._findings.add(file, path, f"true or false expected, got {text!r}")
         if len(set(given)) > 1:
-            self._findings.add(file, where, f"remote_signing and {CATALOG_SWITCH} contradict each other")
+            self._findings.add(
+                file, path_of("catalogs", name), f"remote_signing and {CATALOG_SWITCH} contradict each other"
+            )
         return bool(given) and all(given)
 
     def _default_catalog(self) -> str:
@@ -201,7 +195,7 @@ class PolicyDraft:
         count = 0
         for file, document in self._documents:
             for catalog, names in document.catalog_roles.items():
-                where = _at("catalog_roles", catalog)
+                where = path_of("catalog_roles", catalog)
                 draft = self._draft(catalog, file, where)
                 if draft is None:
                     continue
@@ -217,7 +211,7 @@ class PolicyDraft:
         stands_for: dict[str, dict[str, frozenset[int]]] = {}
         for file, document in self._documents:
             for principal_role, catalogs in document.principal_roles.items():
-                where = _at("principal_roles", principal_role)
+                where = path_of("principal_roles", principal_role)
                 if not _is_name(principal_role):
                     self._findings.add(file, where, f"{principal_role!r} is no name of a role")
                 reached = stands_for.setdefault(principal_role, {})
@@ -232,7 +226,7 @@ class PolicyDraft:
         principals: dict[str, tuple[str, ...]] = {}
         for file, document in self._documents:
             for name, entry in document.principals.items():
-                where = _at("principals", name)
+                where = path_of("principals", name)
                 if not _is_name(name):
                     self._findings.add(file, where, f"{name!r} is no name of a principal")
                 elif "/" not in name and not self._single_issuer:
@@ -267,7 +261,7 @@ class PolicyDraft:
             elif grant.namespace is None:
                 self._findings.add(file, f"{path}.namespace", "this key is missing; a table lies in a namespace")
             elif grant.table is None:
-                draft.grant_on_namespace(grant.namespace, role, mask)
+                draft.grant_on_namespace(grant.namespace, role, mask, file, path)
             else:
                 draft.grant_on_table((grant.namespace, grant.table), role, mask, file, path)
         except EntryInvalid as invalid:
@@ -302,29 +296,6 @@ class PolicyDraft:
             )
         return draft
 
-    def _check_apart(self, catalog: Catalog, other: Catalog) -> None:
-        """Refuse tables of one catalog in a table of another: the grants of one would reach the other's data."""
-        for bucket in catalog.locations.buckets():
-            if not _is_shared(bucket, catalog, other):
-                continue
-            for prefix, table in catalog.locations.locations(bucket):
-                for owner in other.locations.owners(bucket, prefix):
-                    problem = f"'s3://{bucket}/{prefix[:-1]}' nests in, or equals, a location of table {owner.id}"
-                    self._findings.add("", f"table {table.id}", problem)
-
-
-def _is_shared(bucket: str, catalog: Catalog, other: Catalog) -> bool:
-    """Whether a bucket's name means the same bucket in both catalogs: one storage, or one address."""
-    first, second = catalog.storage_of(bucket), other.storage_of(bucket)
-    if first is None or second is None:
-        return False
-    addresses = {endpoint.authority for endpoint in first.endpoints}
-    return first is second or any(endpoint.authority in addresses for endpoint in second.endpoints)
-
 
 def _is_name(name: str) -> bool:
     return bool(name) and name.isprintable() and name == name.strip()
-
-
-def _at(section: str, name: str) -> str:
-    return f"{section}.{name}" if _BARE.fullmatch(name) else f"{section}[{name!r}]"

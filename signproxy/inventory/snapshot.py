@@ -28,6 +28,10 @@ class Snapshot(Protocol):
         """Return name and content of each policy file, in the order of their names."""
         ...
 
+    def has(self, name: str) -> bool:
+        """Whether a file of this name lies beside the policy files."""
+        ...
+
     def inventory(self, name: str) -> BinaryIO:
         """Open an inventory that lies beside the policy files. Raise OSError."""
         ...
@@ -45,12 +49,13 @@ class MemorySnapshot:
         """Return name and content of each policy file, in the order of their names."""
         return [(name, content) for name, content in sorted(self._files.items()) if name.endswith(_ENDINGS)]
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return name in self._files
+
     def inventory(self, name: str) -> BinaryIO:
-        """Open an inventory. Raise FileNotFoundError."""
-        content = self._files.get(name)
-        if content is None:
-            raise FileNotFoundError(name)
-        return io.BytesIO(content)
+        """Open a file."""
+        return io.BytesIO(self._files[name])
 
 
 class FileSnapshot:
@@ -73,6 +78,10 @@ class FileSnapshot:
             contents.append((name, content))
         return contents
 
+    def has(self, name: str) -> bool:
+        """Whether a file of this name lies beside the policy files."""
+        return (self._base / name).is_file()
+
     def inventory(self, name: str) -> BinaryIO:
         """Open an inventory. Raise OSError."""
         return self._open(name)
@@ -85,7 +94,8 @@ class FileSnapshot:
 
     def _open(self, name: str) -> BinaryIO:
         file = (self._base / name).open("rb")
-        self._seen[name] = _state_of(os.fstat(file.fileno()))
+        # The first reading counts: one that is repeated must not hide that the file changed in between.
+        self._seen.setdefault(name, _state_of(os.fstat(file.fileno())))
         return file
 
 

@@ -19,12 +19,48 @@ FULL_METADATA = int(Privilege.TABLE_FULL_METADATA)
 SIGN_S3_READ_REQUEST = REMOTE_SIGN | READ_DATA
 SIGN_S3_WRITE_REQUEST = REMOTE_SIGN | WRITE_DATA
 
+MAX_RULES = 4096
+"""Combinations of namespace and grants whose text a principal's rights remember; some 300 bytes each."""
+
 
 class Rights(msgspec.Struct, frozen=True, gc=False):
     """A principal's catalog roles in one catalog, and what they were granted on the catalog itself."""
 
     roles: frozenset[int]
     mask: int
+    _rules: dict[tuple[int, int, int], tuple[str, tuple[str, ...]]] = msgspec.field(default_factory=dict)
+    """What `rules` remembers."""
+
+    def rules(self, catalog: Catalog, table: Table, need: int) -> str:
+        """Return the grants that give `need` on a table, joined by `+`, each level only where those above do not.
+
+        Tables of one namespace with equal grants share their text but for the table's own name; namespaces and
+        grants live as long as these rights do, so their identities are exact keys.
+        """
+        key = (id(table.namespace), id(table.grants), need)
+        held = self._rules.get(key)
+        if held is None:
+            if len(self._rules) >= MAX_RULES:
+                self._rules.clear()
+            held = self._rules[key] = self._name_rules(catalog, table, need)
+        above, roles = held
+        if not roles:
+            return above
+        own = "+".join([f"{role}@table:{table.id}" for role in roles])
+        return f"{above}+{own}" if above else own
+
+    def _name_rules(self, catalog: Catalog, table: Table, need: int) -> tuple[str, tuple[str, ...]]:
+        """Return the text of the levels above the table, and the roles whose grants on the table itself count."""
+        above: dict[str, None] = {}
+        own: dict[str, None] = {}
+        for ground in grounds(catalog, table, self.roles):
+            if ground.mask & need:
+                need &= ~ground.mask
+                if ground.securable.startswith("table:"):
+                    own[ground.role] = None
+                else:
+                    above[ground.rule_id] = None
+        return "+".join(above), tuple(own)
 
 
 def granted(grants: Grants, roles: frozenset[int]) -> int:
@@ -79,16 +115,12 @@ class PolicyAuthority(msgspec.Struct, frozen=True, gc=False):
     @property
     def rule_id(self) -> str:
         """The deciding grants, `role@catalog:…`, `role@namespace:…` or `role@table:…`, joined by `+`."""
-        rules: dict[str, None] = {}
-        needed = [(table, self.need) for table in self.tables]
-        needed += [(table, SIGN_S3_READ_REQUEST) for table in self.read_from]
-        for table, need in needed:
-            lacking = need
-            for ground in grounds(self.catalog, table, self.rights.roles):
-                if ground.mask & lacking:
-                    rules[ground.rule_id] = None
-                    lacking &= ~ground.mask
-        return "+".join(rules)
+        rights, catalog = self.rights, self.catalog
+        if len(self.tables) == 1 and not self.read_from:
+            return rights.rules(catalog, self.tables[0], self.need)
+        rules = [rights.rules(catalog, table, self.need) for table in self.tables]
+        rules += [rights.rules(catalog, table, SIGN_S3_READ_REQUEST) for table in self.read_from]
+        return "+".join(dict.fromkeys("+".join(rules).split("+")))
 
 
 def _levels(catalog: Catalog, table: Table) -> Iterator[tuple[str, Grants]]:

@@ -12,13 +12,17 @@ from signproxy.s3.header_rules import Context
 from signproxy.s3.headers import plan_for, read_headers
 from signproxy.s3.key import check_key, check_prefix
 from signproxy.s3.operation import Operation
-from signproxy.s3.operations import COPIES, LISTS, Level, find_operation
+from signproxy.s3.operations import COPIES, Level, find_operation
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import S3Request, WireRequest
 from signproxy.s3.storage import EndpointIndex, Origin, Storage
 from signproxy.s3.uri import decode_once, is_canonical, split_uri
 
 _NO_PARAMETERS: dict[str, str] = {}
+
+# Looking a member up in its class calls Python code; the hot path does without.
+_BUCKET, _OBJECT, _SERVICE = Level.BUCKET, Level.OBJECT, Level.SERVICE
+_DELETE_OBJECTS = Operation.DELETE_OBJECTS
 
 
 def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
@@ -46,7 +50,8 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
 
     operation = find_operation(wire.method, level, parameters, storage.opt_ins)
     prefix = parameters.get("prefix", "")
-    if operation in LISTS:
+    if level is _BUCKET and operation is not _DELETE_OBJECTS:
+        # What is left on the bucket are lists.
         check_prefix(prefix)
 
     plan = plan_for(wire.headers)
@@ -59,7 +64,7 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
 
     keys: tuple[str, ...] = ()
     payload = read.payload
-    if operation is Operation.DELETE_OBJECTS:
+    if operation is _DELETE_OBJECTS:
         keys, digest = _bulk_delete(wire.body)
         # Java would lay a declared hash back over the answer's; unsigned, the key list could be swapped.
         if plan.payload is not None and payload != digest:
@@ -89,16 +94,16 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
 def _address(named: str | None, raw_path: str) -> tuple[str, str, Level]:
     """Return bucket, raw key and level; the path is split before anything is decoded."""
     if named is not None:
-        return named, raw_path[1:], Level.OBJECT if len(raw_path) > 1 else Level.BUCKET
+        return named, raw_path[1:], _OBJECT if len(raw_path) > 1 else _BUCKET
     bucket, _, raw_key = raw_path[1:].partition("/")
     if not bucket and not raw_key:
-        return "", "", Level.SERVICE
-    return bucket, raw_key, Level.OBJECT if raw_key else Level.BUCKET
+        return "", "", _SERVICE
+    return bucket, raw_key, _OBJECT if raw_key else _BUCKET
 
 
 def _storage(origin: Origin, bucket: str, level: Level) -> Storage:
     storage = origin.storages.get(bucket)
-    if storage is None and level is Level.SERVICE:
+    if storage is None and level is _SERVICE:
         # No bucket is addressed; any storage of the origin will do to refuse the operation by its name.
         storage = next(iter(origin.storages.values()))
     if storage is None:

@@ -15,7 +15,10 @@ class Access(Enum):
 
 
 class Operation(Enum):
-    """An S3 operation of the allow-list; opt-ins of a storage are marked."""
+    """An S3 operation of the allow-list; opt-ins of a storage name their switch.
+
+    Each member carries what is asked of it on every request: looking a member up in a dict calls Python code.
+    """
 
     GET_OBJECT = ("GetObject", Access.READ, False)
     HEAD_OBJECT = ("HeadObject", Access.READ, False)
@@ -32,13 +35,17 @@ class Operation(Enum):
     DELETE_OBJECT = ("DeleteObject", Access.DELETE, True)
     DELETE_OBJECTS = ("DeleteObjects", Access.DELETE, True)
     # opt-ins
-    GET_OBJECT_TAGGING = ("GetObjectTagging", Access.READ, False)
-    PUT_OBJECT_TAGGING = ("PutObjectTagging", Access.WRITE, True)
-    LIST_OBJECT_VERSIONS = ("ListObjectVersions", Access.LIST, False)
-    LIST_MULTIPART_UPLOADS = ("ListMultipartUploads", Access.LIST, True)
+    GET_OBJECT_TAGGING = ("GetObjectTagging", Access.READ, False, "tagging")
+    PUT_OBJECT_TAGGING = ("PutObjectTagging", Access.WRITE, True, "tagging")
+    LIST_OBJECT_VERSIONS = ("ListObjectVersions", Access.LIST, False, "recover")
+    LIST_MULTIPART_UPLOADS = ("ListMultipartUploads", Access.LIST, True, "multipart_cleanup")
 
-    def __init__(self, s3_name: str, access: Access, needs_write: bool) -> None:
+    def __init__(self, s3_name: str, access: Access, needs_write: bool, opt_in: str = "") -> None:
         self.s3_name = s3_name
         self.access = access
+        self.opt_in = opt_in
+        """The switch of `OptIns` that opens it, if it needs one."""
+        self.access_name = access.value
+        """The access as text: reading `Enum.value` costs a call, and every event has one."""
         self.needs_write = needs_write
         """Whether TABLE_WRITE_DATA is needed; otherwise TABLE_READ_DATA."""

@@ -23,6 +23,9 @@ class Level(Enum):
     OBJECT = "object"
 
 
+# Looking a member up in its class calls Python code; the hot path does without.
+_OBJECT = Level.OBJECT
+
 class Shape(NamedTuple):
     """The query of an operation: names that must be there, names that may be."""
 
@@ -86,15 +89,6 @@ SHAPES: dict[tuple[str, Level], tuple[Shape, ...]] = {
 COPIES = {Operation.PUT_OBJECT: Operation.COPY_OBJECT, Operation.UPLOAD_PART: Operation.UPLOAD_PART_COPY}
 """What an operation becomes if its headers name a copy source."""
 
-LISTS = frozenset({Operation.LIST_OBJECTS_V2, Operation.LIST_OBJECT_VERSIONS, Operation.LIST_MULTIPART_UPLOADS})
-"""Operations on the bucket that return keys below their prefix."""
-
-_OPT_INS = {
-    Operation.GET_OBJECT_TAGGING: "tagging",
-    Operation.PUT_OBJECT_TAGGING: "tagging",
-    Operation.LIST_OBJECT_VERSIONS: "recover",
-    Operation.LIST_MULTIPART_UPLOADS: "multipart_cleanup",
-}
 
 # `name` and `name=` are the same marker; a marker with a value is no spelling that any client uses.
 _MARKER = re.compile(r"")
@@ -119,15 +113,14 @@ _VALUES: dict[str, re.Pattern[str]] = {
 
 def find_operation(method: str, level: Level, parameters: Mapping[str, str], opt_ins: OptIns) -> Operation:
     """Return the operation as it is without a copy source, or refuse it by name."""
-    if not parameters and level is Level.OBJECT:
+    if not parameters and level is _OBJECT:
         operation = _BARE.get(method)
     else:
         operation = _by_query(method, level, parameters)
     if operation is None:
         raise _refusal(method, level, parameters)
-    opt_in = _OPT_INS.get(operation)
-    if opt_in is not None and not getattr(opt_ins, opt_in):
-        raise Refused(Reason.OPERATION_REFUSED, f"{operation.s3_name} needs the storage's opt-in {opt_in!r}")
+    if operation.opt_in and not getattr(opt_ins, operation.opt_in):
+        raise Refused(Reason.OPERATION_REFUSED, f"{operation.s3_name} needs the storage's opt-in {operation.opt_in!r}")
     return operation
 
 

@@ -32,6 +32,11 @@ BODY_TIMEOUT = 10.0
 
 _log = get_logger("signproxy.server")
 
+# Looking a member up in its class calls Python code; the hot path does without.
+_SIGN = Endpoint.SIGN
+_KIND_SIGN = Kind.SIGN
+_QUERY = Stamp.QUERY
+
 
 class ClientCache(msgspec.Struct, frozen=True):
     """Whether GET and HEAD answers may be kept by the client; off unless the operator switched it on."""
@@ -66,7 +71,7 @@ class Handler:
         headers = request.headers
         event_id = new_event_id()
         passage = Passage(
-            Kind.SIGN,
+            _KIND_SIGN,
             event_id,
             read_request_id(headers.get("X-Request-ID"), event_id),
             request.remote or "",
@@ -75,9 +80,9 @@ class Handler:
         try:
             path, _, query = request.raw_path.partition("?")
             route = find_route(path)
-            if route.endpoint.value != request.method:
+            if route.endpoint.method != request.method:
                 raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {path!r}")  # noqa: TRY301
-            if route.endpoint is Endpoint.SIGN:
+            if route.endpoint is _SIGN:
                 return await self._sign(passage, route, request)
             passage.kind = Kind.CONFIG
             return await self._config(passage, route, request, query)
@@ -96,13 +101,16 @@ class Handler:
         length = request.content_length
         if length is not None and length > MAX_BULK_MESSAGE:
             raise Refused(Reason.BODY_TOO_LARGE, f"{length} bytes announced")
-        subject = await self._identify(passage, request)
+        principal = self._authenticator.authenticate(read_bearer(request.headers.get("Authorization")))
+        # An exact type: `isinstance` against an abstract class costs more than the decision.
+        if type(principal) is not Principal:
+            principal = await principal  # type: ignore[misc]  # else it is awaitable
+        passage.subject = subject = Subject(principal, principal)
         content = request.content
         # Nearly always the whole body came with the head.
         body = content.read_nowait() if content.is_eof() else await _read_body(request)
         message = read_message(body)
         allowed = self._gate.judge(passage, subject, CatalogAddress(route.catalog, route.prefix), route.target, message)
-        # An exact type: `isinstance` against an abstract class costs more than the decision.
         allow = allowed if type(allowed) is Allow else await allowed  # type: ignore[misc]  # else it is awaitable
         judged = passage.request
         assert judged is not None  # noqa: S101 - an Allow stands on a classified request
@@ -110,7 +118,7 @@ class Handler:
         credentials = self._credentials.current(judged.storage, judged.bucket)
         signed = self._signer.sign(allow, judged, credentials, event_id=passage.event_id, now=time())
         passage.judged_ns = judged_ns
-        passage.stamped = judged.storage.stamp is Stamp.QUERY
+        passage.stamped = judged.storage.stamp is _QUERY
         passage.access_key_id = credentials.access_key_id
         cache = NO_CACHE
         # Any other answer could be replayed by the client's cache for another body, or after a revoke.
@@ -121,7 +129,10 @@ class Handler:
         return answer(signed, passage.request_id, cache)
 
     async def _config(self, passage: Passage, route: Route, request: web.BaseRequest, query: str) -> Reply:
-        subject = await self._identify(passage, request)
+        principal = self._authenticator.authenticate(read_bearer(request.headers.get("Authorization")))
+        if not isinstance(principal, Principal):
+            principal = await principal
+        passage.subject = subject = Subject(principal, principal)
         address = CatalogAddress(route.catalog, _warehouse(query))
         signing = True
         state = self._gate.state
@@ -136,14 +147,6 @@ class Handler:
         )
         self._recorder.allowed(passage)
         return answer(config, passage.request_id)
-
-    async def _identify(self, passage: Passage, request: web.BaseRequest) -> Subject:
-        principal = self._authenticator.authenticate(read_bearer(request.headers.get("Authorization")))
-        if type(principal) is not Principal:
-            principal = await principal  # type: ignore[misc]  # else it is awaitable
-        subject = Subject(principal, principal)
-        passage.subject = subject
-        return subject
 
     def _refuse(self, passage: Passage, reason: Reason, detail: str) -> Reply:
         try:

@@ -28,6 +28,9 @@ class Endpoint(Enum):
     SIGN = "POST"
     CONFIG = "GET"
 
+    def __init__(self, method: str) -> None:
+        self.method = method
+
 
 class Route(msgspec.Struct, frozen=True, gc=False):
     """A parsed path. `catalog` comes from the mount, `prefix` from the path below it."""

@@ -18,6 +18,8 @@ S3_WINDOW = 900
 MIN_SIGNATURE_TTL = 60
 """Clocks differ, and Java's signature cache keeps an answer for 30 s: shorter lives would fail honest requests."""
 
+_QUERY = Stamp.QUERY
+
 
 class SignedRequest(msgspec.Struct, frozen=True, gc=False):
     """What the client needs to send its own request: the URI to use and the headers to add."""
@@ -43,7 +45,7 @@ class RequestSigner:
     ) -> SignedRequest:
         """Return the signed request; only headers that the signer adds, never a changed copy of a client's."""
         uri, query, headers = request.uri, request.canonical_query, request.headers
-        if request.storage.stamp is Stamp.QUERY:
+        if request.storage.stamp is _QUERY:
             # The name sorts after every query name that the operation table knows, so it is always appended.
             joint = "&" if query else ""
             uri = f"{uri}{'&' if '?' in uri else '?'}{STAMP}={event_id}"

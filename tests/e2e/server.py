@@ -122,7 +122,7 @@ def policy_of(
                 "kind": "s3-compatible",
                 "region": store.region,
                 "buckets": list(buckets),
-                "checks_unsigned_headers": True,
+                "checks_unsigned_headers": not store.traits.verifies_as_forwarded,
                 "endpoints": [
                     {"url": store.origin, "styles": ["path"]},
                     {"url": f"http://{DOMAIN}:{store.port}", "styles": ["virtual-host"]},
@@ -196,7 +196,11 @@ def run_server(
             }
         },
         "storages": {
-            STORAGE: {"credentials": "owner", "hosts": [store.authority, f"{DOMAIN}:{store.port}"]},
+            STORAGE: {
+                "credentials": "owner",
+                "hosts": [store.authority, f"{DOMAIN}:{store.port}"],
+                "accept_unchecked_headers": store.traits.verifies_as_forwarded,
+            }
         },
         "audit": {"sink": "file", "path": str(audit_file)},
         **signing,

@@ -183,3 +183,26 @@ def test_a_header_of_another_protocol_is_without_effect(
         wire.send(replace(honest, headers=(*honest.headers, (header[0], header[1].format(bucket=bucket)))))
         assert owner.must("GET", f"{bucket}/key").body == body
     assert owner.must("GET", f"{bucket}/secret").body == b"secret"
+
+
+def _moved(wire: WireHttp, target: str, *headers: tuple[str, str]) -> WireHttp:
+    return replace(wire, target=target, headers=(*wire.headers, *headers))
+
+
+def test_a_signature_cannot_be_moved_by_forwarded_headers(
+    store: RunningStore, owner: Owner, bucket: str, wire: Wire
+) -> None:
+    """A store that believes these headers of anybody opens every object to the holder of one signature."""
+    owner.must("PUT", f"{bucket}/vault/secret", body=b"secret")
+    prefix = ("X-Forwarded-Prefix", "/lake/wh/t1")
+    honest = signed(store, "GET", f"lake/wh/t1/{bucket}/vault/secret")
+    answer = wire.send(_moved(honest, f"/{bucket}/vault/secret", prefix))
+    assert (answer.body == b"secret") is store.traits.verifies_as_forwarded
+
+    # What such a store needs: the headers signed, and empty.
+    guards = {"x-forwarded-prefix": "", "x-forwarded-host": ""}
+    guarded = signed(store, "GET", f"lake/wh/t1/{bucket}/vault/secret", headers=guards)
+    assert wire.send(_moved(guarded, f"/{bucket}/vault/secret", prefix)).status == 403
+    bare = replace(guarded, headers=tuple(pair for pair in guarded.headers if pair[0] not in guards))
+    assert wire.send(_moved(bare, f"/{bucket}/vault/secret", prefix)).status == 403
+    assert wire.send(signed(store, "GET", f"{bucket}/vault/secret", headers=guards)).body == b"secret"

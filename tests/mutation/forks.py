@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import resource
@@ -16,9 +17,14 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+# What this process was started with, kept from every redirection below.
+_TERMINAL = os.dup(2)
 
 # A mutant that allocates without end must not take the machine with it.
 _MEMORY = 8 << 30
+# The limit counts time on the processor, so that a busy machine is no killed mutant; a hang is bounded all the same.
+_WAITING = 10
+_PROGRESS = 100
 _UNCHANGED, _NOTICED, _BROKEN, _NOT_EXCHANGED = 0, 1, 3, 4
 
 
@@ -65,13 +71,15 @@ def isolated(work: Callable[[], T]) -> T:
 
 
 def each(jobs: Iterable[tuple[int, float, Callable[[], bool]]], workers: int, until: float) -> dict[int, Outcome]:
-    """Run each job (number, seconds, whether a test noticed) in a fork; start none after `until`."""
+    """Run each job (number, seconds of processor time, whether a test noticed) in a fork; start none after `until`."""
     outcomes: dict[int, Outcome] = {}
     running: dict[int, int] = {}
 
     def reap() -> None:
         pid, code = os.wait()
         outcomes[running.pop(pid)] = _outcome(code)
+        if len(outcomes) % _PROGRESS == 0:
+            os.write(_TERMINAL, f"{len(outcomes)} mutants\n".encode())
 
     for number, seconds, noticed in jobs:
         if time.monotonic() > until:
@@ -93,9 +101,10 @@ def _run(seconds: float, noticed: Callable[[], bool]) -> None:
     try:
         _redirect(Path(os.devnull))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        # The signal's default action ends the process wherever it hangs, in C code too.
+        # The signals' default action ends the process wherever it loops or hangs, in C code too.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds)))
+        signal.setitimer(signal.ITIMER_REAL, _WAITING * seconds)
         status = _NOTICED if noticed() else _UNCHANGED
     except NotExchangeable:
         status = _NOT_EXCHANGED
@@ -107,7 +116,8 @@ def _run(seconds: float, noticed: Callable[[], bool]) -> None:
 
 def _outcome(code: int) -> Outcome:
     if os.WIFSIGNALED(code):
-        return Outcome.TIMEOUT if os.WTERMSIG(code) == signal.SIGALRM else Outcome.KILLED
+        late = os.WTERMSIG(code) in {signal.SIGALRM, signal.SIGXCPU, signal.SIGKILL}
+        return Outcome.TIMEOUT if late else Outcome.KILLED
     match os.WEXITSTATUS(code):
         case 0:
             return Outcome.SURVIVED

@@ -36,6 +36,7 @@ def run(directory: Path) -> Iterator[RunningStore]:
                 refuses_wrong_region=False,
                 refuses_dot_segments=True,
                 folds_empty_segments=True,
+                verifies_as_forwarded=True,
             ),
             server.tail,
         )

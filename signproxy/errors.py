@@ -74,7 +74,6 @@ class Reason(Enum):
     METHOD_NOT_ALLOWED = ReasonSpec("method_not_allowed", Check.ROUTE, 405, _BAD, "This route does not know the HTTP method", "The route exists, the HTTP method on it does not.", "Sign routes take POST, the configuration route GET.")
     BODY_TOO_LARGE = ReasonSpec("body_too_large", Check.LIMIT, 413, "PayloadTooLarge", "The sign request is larger than allowed", "More than 64 KiB, or 5 MiB where the signed request is a bulk delete.", "Split bulk deletes; a sign request never carries the object itself.")
     BODY_TIMEOUT = ReasonSpec("body_timeout", Check.LIMIT, 400, _BAD, "The body of the request did not arrive in time", "The client sent its body more slowly than the limit allows.", "Look at the network between client and signproxy.")
-    RATE_LIMITED = ReasonSpec("rate_limited", Check.LIMIT, 429, "TooManyRequestsException", "Too many requests", "The caller exceeds its budget.", "Slow down, or raise the budget.")
 
     # identity
     TOKEN_MISSING = ReasonSpec("token_missing", Check.TOKEN, 401, "NotAuthorizedException", "Missing bearer token", "There is no Authorization header with a Bearer token.", "Configure the client's token; PyIceberg sends none if neither token nor auth is set.")
@@ -129,7 +128,6 @@ class Reason(Enum):
     HEADER_VALUE = ReasonSpec("header_value", Check.HEADERS, 403, "HeaderNotAllowed", "A header has a value that is not allowed", "The header is known, its value is not on the list.", "The detail names header and value; compare with the storage's opt-ins.")
     PAYLOAD_MODE = ReasonSpec("payload_mode", Check.HEADERS, 400, "PayloadModeNotAllowed", "The payload mode cannot be signed", "Signed chunks need the secret key; a mode that contradicts the other headers corrupts the object.", "Send UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER or a SHA-256.")
     COPY_SOURCE = ReasonSpec("copy_source", Check.HEADERS, 400, "InvalidCopySource", "The copy source is not well-formed", "An ARN, a version, escapes that do not decode, or a key that is not allowed.", "Send /bucket/key, encoded once.")
-    WRITE_ONCE = ReasonSpec("write_once", Check.HEADERS, 403, "OverwriteForbidden", "This table forbids overwriting objects", "`overwrite: forbid`: copies cannot be guarded, and a foreign If-Match or If-None-Match contradicts the guard.", "Write to a new key without conditions.")
 
     # body
     DELETE_WITHOUT_BODY = ReasonSpec("delete_without_body", Check.BODY, 400, "InvalidDeleteBody", "A bulk delete is signed only with its body", "Without the body the keys cannot be checked. PyIceberg never sends it.", "Delete through a client that sends the body (Iceberg Java), or one object at a time.")
@@ -148,6 +146,7 @@ class Reason(Enum):
     COPY_SOURCE_OUTSIDE = ReasonSpec("copy_source_outside", Check.LOCATION, *_OUTSIDE, "The copy source lies outside what the caller may read.", "Copy inside the table, or set `binding: by-location` and grant read on the source.")
     METADATA_PROTECTED = ReasonSpec("metadata_protected", Check.METADATA, 403, "MetadataProtected", "The metadata files of the table are protected", "`*.metadata.json` and `version-hint.text` need TABLE_FULL_METADATA; so does deleting an ancestor.", "Let the catalog write metadata; grant TABLE_FULL_METADATA to maintenance roles.")
     METADATA_SEALED = ReasonSpec("metadata_sealed", Check.METADATA, 403, "MetadataProtected", "The metadata of the table is sealed", "`metadata: sealed` closes everything below the metadata path.", "Use `metadata: protected` where engines read and write manifests.")
+    WRITE_ONCE = ReasonSpec("write_once", Check.METADATA, 403, "OverwriteForbidden", "This table forbids overwriting objects", "`overwrite: forbid`: copies cannot be guarded, and a foreign If-Match or If-None-Match contradicts the guard.", "Write to a new key without conditions.")
     UNSAFE_STORAGE = ReasonSpec("unsafe_storage", Check.STORAGE, 403, "StorageNotSafe", "Writes to this storage are not signed", "The store accepts unsigned x-amz-* headers: a signed PUT could become a copy of any object.", "Use a store that refuses them, or accept the risk by name in the settings (`accept_unchecked_headers`).")
 
     # the way

@@ -94,6 +94,7 @@ class Gate:
         owners: tuple[Table, ...],
         request: S3Request,
     ) -> Allow:
+        passage.table_uuid = owners[0].uuid if owners else ""
         decision = decide(state, catalog, subject, owners, request)
         if isinstance(decision, Deny):
             passage.deny = decision

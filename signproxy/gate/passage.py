@@ -20,6 +20,7 @@ class Passage:
         "closed",
         "deny",
         "event_id",
+        "expires_at",
         "judged_ns",
         "kind",
         "remote_ip",
@@ -28,6 +29,7 @@ class Passage:
         "stamped",
         "started_ns",
         "subject",
+        "table_uuid",
         "target",
         "user_agent",
         "wall",
@@ -48,6 +50,8 @@ class Passage:
         self.cacheable = False
         self.access_key_id = ""
         self.catalog = ""
+        self.table_uuid = ""
+        self.expires_at = 0
         self.subject: Subject | None = None
         self.target: Target | None = None
         self.wire: WireRequest | None = None

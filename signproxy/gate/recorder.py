@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from signproxy.audit.event import AuditEvent, Verdict
+from signproxy.audit.event import AuditEvent, Verdict, rfc3339
 from signproxy.audit.trail import AuditTrail
 from signproxy.errors import Reason
 from signproxy.gate.passage import Passage
@@ -43,6 +43,7 @@ class Recorder:
             event.unsafe_storage = allow.unsafe_storage
             event.access_key_id = passage.access_key_id[-_LAST_CHARACTERS:]
             event.stamped = passage.stamped
+            event.expires_at = rfc3339(passage.expires_at)
             event.cacheable = passage.cacheable
             event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
             event.sign_us = (now - passage.judged_ns) // 1000
@@ -140,6 +141,7 @@ def _table(event: AuditEvent, passage: Passage) -> None:
     elif passage.deny is not None:
         table = passage.deny.table
     if table is not None:
+        event.table_uuid = passage.table_uuid
         event.namespace = table.namespace
         event.table = table.name
     elif isinstance(passage.target, NamedTable):

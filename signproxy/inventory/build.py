@@ -73,7 +73,8 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
 
 def _documents(snapshot: Snapshot, findings: Findings) -> _Documents:
     documents = []
-    for file, content in snapshot.documents():
+    contents = snapshot.documents()
+    for file, content in contents:
         try:
             data = load_yaml(content.decode(), file)
             documents.append((file, decode(PolicyDocument, data, file=file)))
@@ -81,7 +82,7 @@ def _documents(snapshot: Snapshot, findings: Findings) -> _Documents:
             findings.add(file, "", f"not UTF-8 at byte {error.start}")
         except DocumentInvalid as invalid:
             findings.extend(invalid.findings)
-    if not documents:
+    if not contents:
         findings.add("", "", "there is no policy file (*.yaml)")
     return documents
 

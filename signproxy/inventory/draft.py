@@ -74,12 +74,10 @@ class PolicyDraft:
                 self._findings.add(file, path, problem)
         return [draft.finish() for draft in self._drafts.values()]
 
-    def identity(self, entry: TableEntry) -> TableId | None:
+    def identity(self, entry: TableEntry) -> TableId:
         """Return the full name of a table that was added before."""
-        draft = self._drafts.get(entry.catalog or self.default_catalog)
-        if draft is None:
-            return None
-        return TableId(draft.catalog.name, NAMESPACE_SEPARATOR.join(levels_of(entry.namespace)), entry.name)
+        catalog = self._drafts[entry.catalog or self.default_catalog].catalog
+        return TableId(catalog.name, NAMESPACE_SEPARATOR.join(levels_of(entry.namespace)), entry.name)
 
     def _switch(self) -> bool:
         given: dict[bool, str] = {}

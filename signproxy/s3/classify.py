@@ -68,7 +68,7 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
         keys, digest = _bulk_delete(wire.body)
         # Java would lay a declared hash back over the answer's; unsigned, the key list could be swapped.
         if plan.payload is not None and payload != digest:
-            raise Refused(Reason.PAYLOAD_MODE, f"x-amz-content-sha256 {payload!r} is not the hash of the body")
+            raise Refused(Reason.DELETE_BODY, f"x-amz-content-sha256 {payload!r} is not the hash of the body")
         payload = digest
     elif wire.body:
         raise Refused(Reason.BODY_UNEXPECTED, f"{len(wire.body)} characters with {operation.s3_name}")

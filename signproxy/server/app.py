@@ -116,7 +116,9 @@ class Handler:
         assert judged is not None  # noqa: S101 - an Allow stands on a classified request
         judged_ns = perf_counter_ns()
         credentials = self._credentials.current(judged.storage, judged.bucket)
-        signed = self._signer.sign(allow, judged, credentials, event_id=passage.event_id, now=time())
+        now = time()
+        signed = self._signer.sign(allow, judged, credentials, event_id=passage.event_id, now=now)
+        passage.expires_at = int(now) + self._signer.signature_ttl
         passage.judged_ns = judged_ns
         passage.stamped = judged.storage.stamp is _QUERY
         passage.access_key_id = credentials.access_key_id

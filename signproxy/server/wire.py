@@ -19,7 +19,6 @@ _RETRY = {
     Reason.KEYS_UNAVAILABLE: "Retry-After: 1\r\n",
     Reason.CREDENTIALS_UNAVAILABLE: "Retry-After: 1\r\n",
     Reason.AUDIT_UNAVAILABLE: "Retry-After: 1\r\n",
-    Reason.RATE_LIMITED: "Retry-After: 1\r\n",
 }
 
 

@@ -31,11 +31,12 @@ class SignedRequest(msgspec.Struct, frozen=True, gc=False):
 class RequestSigner:
     """Sign with cached derived keys; one key per storage's current credentials."""
 
-    __slots__ = ("_back_dated", "_keys")
+    __slots__ = ("_back_dated", "_keys", "signature_ttl")
 
     def __init__(self, signature_ttl: int = S3_WINDOW) -> None:
         if not MIN_SIGNATURE_TTL <= signature_ttl <= S3_WINDOW:
             raise ValueError(f"signature_ttl must lie between {MIN_SIGNATURE_TTL} and {S3_WINDOW} seconds")
+        self.signature_ttl = signature_ttl
         # S3 has no shorter life for header signatures: dating them back ends them earlier.
         self._back_dated = S3_WINDOW - signature_ttl
         self._keys: dict[tuple[str, str], tuple[Credentials, SigningKey]] = {}

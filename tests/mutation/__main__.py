@@ -54,7 +54,9 @@ def main() -> int:
         f"{result['score']:.1f} % of {result['run']} mutants killed, of {len(campaign.mutants)}, "
         f"and {campaign.equivalent} listed as equivalent, in {result['seconds']} s"
     )
-    return 1 if campaign.unused or result["score"] < options.fail_under else 0
+    # A part of the mutants answers for a change, not for the whole.
+    incomplete = not options.changed_since and result["run"] < result["mutants"]
+    return 1 if campaign.unused or incomplete or result["score"] < options.fail_under else 0
 
 
 def _result(campaign: Campaign, seconds: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import math
 import random
 import subprocess
 import time
@@ -26,6 +27,7 @@ Key = tuple[str, str, str, str]
 # Ten times what the tests took, and what it takes to start them.
 _PATIENCE = 10.0
 _START_WARM, _START_ANEW = 2.0, 10.0
+_UNBOUNDED = 600.0
 
 
 def load_equivalents(path: Path) -> dict[Key, str]:
@@ -70,7 +72,8 @@ class Campaign:
         tests = [test for test in self._tests if Path(test).exists()]
         self._map = isolated(lambda: suite.measure(tests, self._targets))
         print(
-            f"{len(self.mutants)} mutants, {len(self._map.seconds)} tests, mapped in {time.monotonic() - began:.0f} s"
+            f"{len(self.mutants)} mutants, {len(self._map.seconds)} tests, mapped in {time.monotonic() - began:.0f} s",
+            flush=True,
         )
         order = list(range(len(self.mutants)))
         # A budget must not spare the ends of modules; the same change draws the same mutants.
@@ -86,6 +89,7 @@ class Campaign:
         again = [number for number in warm if self.outcomes.get(number) is Outcome.NOT_EXCHANGED]
         for number in again:
             del self.outcomes[number]
+        self._check_order(each([(0, _UNBOUNDED, self._fails_anew_unchanged)], 1, math.inf))
         jobs = self._jobs(again + fresh, tests_of, _START_ANEW)
         self.outcomes |= each(
             ((job.number, job.limit, partial(self._fails_anew, job)) for job in jobs), workers, began + budget
@@ -119,6 +123,16 @@ class Campaign:
     def _fails_anew(self, job: _Job) -> bool:
         return suite.fails_anew(job.tests, _module(self.mutants[job.number].path), self._compiled(job))
 
+    def _fails_anew_unchanged(self) -> bool:
+        path, tree = next(iter(self._trees.items()))
+        code = compile(tree, str(Path(path).resolve()), "exec", dont_inherit=True)
+        return suite.fails_anew(self._map.fastest_first(set(self._map.seconds)), _module(path), code)
+
+    @staticmethod
+    def _check_order(outcomes: dict[int, Outcome]) -> None:
+        if outcomes != {0: Outcome.SURVIVED}:
+            raise suite.SuiteFailed("the tests fail without a mutant once they run fastest first")
+
     def _run_warm(self, jobs: list[_Job], tests: list[str], workers: int, until: float) -> dict[int, Outcome]:
         outcomes: dict[int, Outcome] = {}
 
@@ -126,6 +140,8 @@ class Campaign:
             functions = suite.live_functions()
             # What is collected now is alive in every fork: leave it out of their garbage collections.
             gc.freeze()
+            every = [items[test] for test in self._map.fastest_first(set(self._map.seconds))]
+            self._check_order(each([(0, _UNBOUNDED, lambda: suite.fails(every))], 1, math.inf))
 
             def fails(job: _Job) -> bool:
                 suite.exchange(self.mutants[job.number], self._compiled(job), functions)

@@ -153,6 +153,25 @@ def test_an_equivalent_that_is_no_mutant_fails(product: Path) -> None:
     assert result["equivalent"] == 1
 
 
+def test_tests_that_need_their_order_are_no_killed_mutants(product: Path) -> None:
+    """Tests that lean on what ran before would fail for every mutant that is tried on some of them alone."""
+    (product / "checks/test_judge.py").write_text(
+        "import time\nfrom product.small import double\nseen = []\n"
+        "def test_slow():\n    seen.append(double(2))\n    time.sleep(0.2)\n"
+        "def test_fast():\n    assert double(seen[0]) == 8\n"
+    )
+    status, result, output = _run(product, "--target", "product/small.py")
+    assert (status != 0, result) == (True, {})
+    assert "once they run fastest first" in output
+
+
+def test_a_budget_that_ends_early_fails_a_whole_run(product: Path) -> None:
+    """The score of the mutants that happened to be tried is not the score."""
+    status, result, output = _run(product, "--budget", "0")
+    assert status == 1, output
+    assert result["run"] < result["mutants"]
+
+
 def test_failing_tests_are_no_killed_mutants(product: Path) -> None:
     """Tests that fail on their own would notice every mutant."""
     (product / "checks/test_judge.py").write_text("def test_fails():\n    assert False\n")

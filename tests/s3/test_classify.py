@@ -198,7 +198,7 @@ def test_the_checked_body_is_the_signed_one() -> None:
     for other in ("UNSIGNED-PAYLOAD", "0" * 64):
         with pytest.raises(Refused, match=f"x-amz-content-sha256 '{other}' is not the hash of the body") as refused:
             accepted(wire("POST", uri, {"x-amz-content-sha256": other}, body=body))
-        assert refused.value.reason is Reason.PAYLOAD_MODE
+        assert refused.value.reason is Reason.DELETE_BODY
 
 
 def test_a_body_without_a_bulk_delete_is_refused() -> None:

@@ -154,6 +154,7 @@ def bulk_delete(desk: Desk, world: World, draft: Draft) -> str:
             bulk_body([own]).replace('encoding="UTF-8"', 'encoding="UTF-16"'),
             bulk_body([own]).replace('xmlns="http://s3.amazonaws.com/doc/2006-03-01/"', 'xmlns="urn:other"'),
             bulk_body([own] * 1001),
+            bulk_body([own, own]),
             bulk_body([]),
             "",
             "not xml",

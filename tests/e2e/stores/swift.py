@@ -7,6 +7,7 @@ import secrets
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.e2e.stores import install
@@ -112,8 +113,8 @@ def run(directory: Path) -> Iterator[RunningStore]:
             servers[kind] = Server(f"swift-{kind}", (script, configuration), directory)
             stack.callback(servers[kind].stop)
         for kind, port in backends.items():
-            servers[kind].wait_until(lambda port=port: status_of(port, "/recon/version") > 0)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-        servers["proxy"].wait_until(lambda: status_of(proxy, "/") > 0)
+            servers[kind].wait_until(partial(_answers, port, "/recon/version"))
+        servers["proxy"].wait_until(partial(_answers, proxy, "/"))
         yield RunningStore(
             "swift",
             install.SWIFT_VERSION,
@@ -124,6 +125,10 @@ def run(directory: Path) -> Iterator[RunningStore]:
             Traits(),
             lambda: "\n".join(f"{kind}:\n{server.tail()}" for kind, server in servers.items()),
         )
+
+
+def _answers(port: int, path: str) -> bool:
+    return status_of(port, path) > 0
 
 
 def _make_ring(commands: Path, etc: Path, kind: str, port: int) -> None:

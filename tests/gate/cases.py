@@ -1,0 +1,186 @@
+"""One request for each reason that the gate can refuse with, and one that it allows."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from signproxy.audit.event import Kind
+from signproxy.errors import Check, Reason, Refused
+from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.passage import Passage
+from signproxy.inventory.resolver import PolicyResolver
+from signproxy.model import BY_LOCATION, Allow, ByLocation, Ceiling, NamedTable, Principal, Subject, Target
+from signproxy.policy.catalog import Catalog, Table
+from signproxy.s3.request import S3Request, WireRequest
+from tests.product import HOST, KEY, POLICY, Product, token_of
+
+SEALED = POLICY.replace(
+    "tables:\n",
+    "tables:\n"
+    '  - {name: sealed, namespace: ns, location: "s3://my-bucket/wh/sealed", metadata: sealed}\n'
+    '  - {name: small-once, namespace: ns, location: "s3://small/wh/once", overwrite: forbid}\n',
+)
+LAKE = CatalogAddress(prefix="lake")
+T1 = NamedTable("ns", "t1")
+SMALL = "http://minio.local:9000/small"
+# The checks that the gate runs; the others are the server's.
+GATE_CHECKS = tuple(check for check in Check if Check.CATALOG <= check <= Check.STORAGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Everything that the gate is told."""
+
+    method: str = "GET"
+    uri: str = f"{HOST}/{KEY}"
+    headers: dict[str, list[str]] = field(default_factory=dict)
+    region: str = "us-west-2"
+    body: str | None = None
+    who: str = "writer"
+    address: CatalogAddress = LAKE
+    target: Target = T1
+    ceiling: Ceiling = Ceiling.NONE
+    catalogs: tuple[str, ...] | None = None
+
+    @property
+    def wire(self) -> WireRequest:
+        return WireRequest(
+            method=self.method, uri=self.uri, headers=self.headers, region=self.region, body=self.body
+        )
+
+
+def _far(catalog: str, table: str) -> Ask:
+    return Ask(
+        uri=f"http://far.local/far/{catalog}/{table}/f",
+        region="us-east-1",
+        who="reader",
+        address=CatalogAddress(prefix=catalog),
+        target=NamedTable("ns", table),
+    )
+
+
+def _uri(rest: str, **more: object) -> Ask:
+    return replace(Ask(uri=f"{HOST}/{rest}"), **more)  # type: ignore[arg-type]  # fields by name
+
+
+def _header(name: str, *values: str, method: str = "GET") -> Ask:
+    return Ask(method=method, headers={name: list(values)})
+
+
+def _write(uri: str = f"{HOST}/{KEY}", **headers: str) -> Ask:
+    return Ask(method="PUT", uri=uri, headers={name.replace("_", "-"): [value] for name, value in headers.items()})
+
+
+_DELETE = f"{HOST}?delete"
+_ONE_KEY = "<Delete><Object><Key>wh/t1/a</Key></Object></Delete>"
+
+CASES: dict[Reason, Ask] = {
+    Reason.ALLOWED: Ask(),
+    Reason.CATALOG_UNKNOWN: Ask(address=CatalogAddress(prefix="nosuch")),
+    Reason.CATALOG_NOT_FOR_ISSUER: Ask(catalogs=("other",)),
+    Reason.PRINCIPAL_UNKNOWN: Ask(who="stranger"),
+    Reason.REMOTE_SIGNING_OFF: _far("dark", "d1"),
+    Reason.CATALOG_FEDERATED: _far("foreign", "f1"),
+    Reason.URI_MALFORMED: Ask(uri="ftp://my-bucket/x"),
+    Reason.URI_USERINFO: Ask(uri="https://a@my-bucket.s3.us-west-2.amazonaws.com/wh/t1/f"),
+    Reason.URI_FRAGMENT: _uri("wh/t1/f#g"),
+    Reason.ENDPOINT_UNKNOWN: Ask(uri="https://elsewhere.local/wh/t1/f"),
+    Reason.REGION_MISMATCH: Ask(region="eu-west-1"),
+    Reason.KEY_DOT_SEGMENT: _uri("wh/t1/../t2/f"),
+    Reason.KEY_EMPTY_SEGMENT: _uri("wh/t1//f"),
+    Reason.KEY_CHARACTER: _uri("wh/t1/%00"),
+    Reason.KEY_ENCODING: _uri("wh/t1/%FF"),
+    Reason.KEY_TOO_LONG: _uri("wh/t1/" + "a" * 1024),
+    Reason.QUERY_MALFORMED: _uri("wh/t1/f?a=1&&b=2"),
+    Reason.QUERY_REPEATED: _uri("wh/t1/f?a=1&a=2"),
+    Reason.QUERY_RESERVED: _uri("wh/t1/f?X-Amz-Expires=60"),
+    Reason.METHOD_UNKNOWN: Ask(method="PATCH"),
+    Reason.OPERATION_REFUSED: _uri("wh/t1/f?acl"),
+    Reason.OPERATION_UNKNOWN: _uri("wh/t1/f?nosuch"),
+    Reason.LIST_PREFIX: Ask(uri=f"{HOST}?list-type=2&prefix="),
+    Reason.HEADER_MALFORMED: _header("a b", "x"),
+    Reason.HEADER_REPEATED: _header("x-amz-te", "append-md5", "append-md5"),
+    Reason.HEADER_HOST: _header("Host", "elsewhere.local"),
+    Reason.HEADER_CREDENTIALS: _header("Authorization", "AWS a:b"),
+    Reason.HEADER_REFUSED: _header("x-minio-force-delete", "true"),
+    Reason.HEADER_VALUE: _header("x-amz-acl", "public-read", method="PUT"),
+    Reason.PAYLOAD_MODE: _header("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", method="PUT"),
+    Reason.COPY_SOURCE: _write(x_amz_copy_source="arn:aws:s3:::my-bucket/wh/t1/a"),
+    Reason.WRITE_ONCE: replace(_write(f"{HOST}/wh/once/f", If_Match='"e"'), target=NamedTable("ns", "once")),
+    Reason.DELETE_WITHOUT_BODY: Ask(method="POST", uri=_DELETE),
+    Reason.DELETE_BODY: Ask(method="POST", uri=_DELETE, body="<Delete/>"),
+    Reason.BODY_UNEXPECTED: Ask(body="x"),
+    Reason.TABLE_UNKNOWN: Ask(target=NamedTable("ns", "nosuch")),
+    Reason.LOCATION_UNOWNED: _uri("elsewhere/f", target=BY_LOCATION),
+    Reason.NO_REMOTE_SIGN: Ask(who="data-only"),
+    Reason.NO_READ_DATA: Ask(who="sign-only"),
+    Reason.NO_WRITE_DATA: Ask(method="PUT", who="reader"),
+    Reason.CEILING: Ask(method="PUT", ceiling=Ceiling.READ_ONLY),
+    Reason.OUTSIDE_TABLE: _uri("wh/t10/f"),
+    Reason.COPY_SOURCE_OUTSIDE: _write(x_amz_copy_source="/my-bucket/wh/t2/a"),
+    Reason.METADATA_PROTECTED: _uri("wh/t1/metadata/v1.metadata.json"),
+    Reason.METADATA_SEALED: _uri("wh/sealed/metadata/snap.avro", target=NamedTable("ns", "sealed")),
+    Reason.UNSAFE_STORAGE: Ask(
+        method="PUT", uri=f"{SMALL}/wh/small/f", region="us-east-1", target=NamedTable("ns", "small")
+    ),
+}
+
+# More of what is allowed: one per way of finding the table and per kind of key.
+ALLOWED: tuple[Ask, ...] = (
+    Ask(),
+    Ask(target=BY_LOCATION),
+    Ask(address=CatalogAddress()),
+    Ask(address=CatalogAddress(name="lake")),
+    Ask(address=CatalogAddress(name="lake", prefix="opaque-1")),
+    Ask(method="POST", uri=_DELETE, body=_ONE_KEY),
+    Ask(uri=f"{HOST}?list-type=2&prefix=wh/t1/"),
+    _write(x_amz_copy_source="/my-bucket/wh/t1/a"),
+    Ask(uri=f"{HOST}?list-type=2&prefix=wh/t1/", who="reader", ceiling=Ceiling.READ_ONLY),
+)
+
+
+class Slow:
+    """A resolver that has to ask somebody first, and then finds what the policy says."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def resolve(
+        self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request
+    ) -> Awaitable[tuple[Table, ...]]:
+        return self._resolve(catalog, target, request)
+
+    async def _resolve(
+        self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request
+    ) -> tuple[Table, ...]:
+        await asyncio.sleep(0)
+        self.asked += 1
+        return PolicyResolver().resolve(catalog, target, request)
+
+
+def subject_of(product: Product, ask: Ask) -> Subject:
+    principal = product.authenticator.authenticate(token_of(ask.who))
+    assert isinstance(principal, Principal)
+    if ask.catalogs is not None:
+        principal = msgspec.structs.replace(principal, catalogs=ask.catalogs)
+    return Subject(principal, principal, (), ask.ceiling)
+
+
+def new_passage() -> Passage:
+    return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1")
+
+
+async def judge(product: Product, ask: Ask, passage: Passage | None = None) -> Allow | Refused:
+    """Return what the gate says; a refusal is returned, not raised."""
+    used = passage or new_passage()
+    used.subject = subject_of(product, ask)
+    try:
+        judged = product.gate.judge(used, used.subject, ask.address, ask.target, ask.wire)
+        return await judged if inspect.isawaitable(judged) else judged
+    except Refused as refused:
+        return refused

@@ -1,0 +1,284 @@
+"""The gate: one order of checks, one policy per request, the same answer whether a table had to be asked for or not."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from signproxy.errors import Check, Reason, Refused
+from signproxy.gate.gate import CatalogAddress, Gate
+from signproxy.inventory.resolver import PolicyResolver
+from signproxy.inventory.source import MemoryPolicySource
+from signproxy.model import Allow, NamedTable, TableId
+from signproxy.policy.state import PolicyState
+from signproxy.s3.operation import Access, Operation
+from tests.gate.cases import ALLOWED, CASES, GATE_CHECKS, SEALED, SMALL, T1, Ask, Slow, judge, new_passage, subject_of
+from tests.product import HOST, KEY, Product
+
+# The server gives these before the gate, or after it.
+_NOT_THE_GATES = {reason for reason in Reason if reason.check not in GATE_CHECKS}
+
+
+def test_every_reason_of_the_gates_checks_has_a_case() -> None:
+    """A reason without a case is a refusal that nobody has seen."""
+    assert set(CASES) - {Reason.ALLOWED} == set(Reason) - _NOT_THE_GATES
+
+
+@pytest.mark.parametrize("reason", CASES, ids=lambda reason: reason.code)
+async def test_each_reason_is_given_for_its_own_fault(reason: Reason) -> None:
+    """A wrong reason sends the operator to the wrong place."""
+    judged = await judge(Product(SEALED), CASES[reason])
+    assert (judged.reason if isinstance(judged, Refused) else Reason.ALLOWED) is reason
+
+
+@pytest.mark.parametrize("ask", ALLOWED)
+async def test_what_is_allowed_says_for_which_table_and_by_which_rule(ask: Ask) -> None:
+    """The audit trail has nothing else to say why a request was served."""
+    passage = new_passage()
+    allow = await judge(Product(SEALED), ask, passage)
+    assert isinstance(allow, Allow)
+    assert allow.table == TableId("lake", "ns", "t1")
+    assert allow.authority.rule_id == f"{ask.who}@catalog:lake"
+    assert (passage.allow, passage.deny, passage.catalog) == (allow, None, "lake")
+    assert (passage.target, passage.wire) == (ask.target, ask.wire)
+    assert passage.request is not None
+
+
+@pytest.mark.parametrize("ask", (*ALLOWED, *CASES.values()))
+async def test_a_table_that_must_be_asked_for_is_judged_alike(ask: Ask) -> None:
+    """Learned tables come from another catalog; waiting for it must not open a second way through the rules."""
+    at_once, later = new_passage(), new_passage()
+    slow = Slow()
+    first = await judge(Product(SEALED), ask, at_once)
+    second = await judge(Product(SEALED, resolver=slow), ask, later)
+    if isinstance(first, Refused):
+        assert isinstance(second, Refused)
+        assert (second.reason, second.detail) == (first.reason, first.detail)
+    else:
+        assert isinstance(second, Allow)
+        assert (second.table, second.write_once) == (first.table, first.write_once)
+    assert (later.deny, later.request, later.catalog) == (at_once.deny, at_once.request, at_once.catalog)
+    # What is refused before the table is looked for asks nobody.
+    assert slow.asked == int(not isinstance(first, Refused) or first.reason.check >= Check.TABLE)
+
+
+def test_on_a_hit_nothing_is_awaited() -> None:
+    """A turn of the event loop costs more than the decision."""
+    product = Product(SEALED)
+    passage = new_passage()
+    ask = Ask()
+    assert not inspect.isawaitable(
+        product.gate.judge(passage, subject_of(product, ask), ask.address, ask.target, ask.wire)
+    )
+
+
+def _on_small(ask: Ask) -> Ask:
+    return replace(ask, method="PUT", uri=f"{SMALL}/wh/small/f", region="us-east-1", target=NamedTable("ns", "small"))
+
+
+# Each fault breaks one check of a write that is otherwise allowed, whatever else is broken.
+_FAULTS: dict[Check, Callable[[Ask], Ask]] = {
+    Check.CATALOG: lambda ask: replace(ask, address=CatalogAddress(prefix="nosuch")),
+    Check.ENDPOINT: lambda ask: replace(ask, region="nowhere"),
+    Check.URI: lambda ask: replace(ask, uri=f"{ask.uri}?a=1&a=2"),
+    Check.OPERATION: lambda ask: replace(ask, method="PATCH"),
+    Check.HEADERS: lambda ask: replace(ask, headers={"x-amz-acl": ["private"]}),
+    Check.BODY: lambda ask: replace(ask, body="x"),
+    Check.TABLE: lambda ask: replace(ask, target=NamedTable("ns", "nosuch")),
+    Check.PRIVILEGE: lambda ask: replace(ask, who="reader"),
+    Check.LOCATION: lambda ask: replace(ask, uri=ask.uri.replace("/wh/small/", "/wh/elsewhere/")),
+    Check.METADATA: lambda ask: replace(ask, uri=ask.uri.replace("/f", "/version-hint.text")),
+}
+
+
+@pytest.mark.parametrize(("earlier", "later"), tuple(combinations((*_FAULTS, Check.STORAGE), 2)))
+async def test_the_earlier_check_speaks(earlier: Check, later: Check) -> None:
+    """A caller without privileges would learn where tables lie; and `explain` shows an order that must be true."""
+    ask = _on_small(Ask())
+    for check in (later, earlier):
+        ask = _FAULTS.get(check, lambda unchanged: unchanged)(ask)
+    # The unsafe storage is the fault of every write there, unless the operator accepted it.
+    accepted = frozenset() if later is Check.STORAGE else frozenset({"minio"})
+    refused = await judge(Product(SEALED, accepted_unsafe=accepted), ask)
+    assert isinstance(refused, Refused)
+    assert refused.reason.check is earlier
+
+
+_ADDRESSES: tuple[tuple[CatalogAddress, str | None], ...] = (
+    (CatalogAddress(prefix="lake"), "lake"),
+    (CatalogAddress(prefix="opaque-1"), "lake"),
+    (CatalogAddress(name="lake"), "lake"),
+    (CatalogAddress(name="located"), "located"),
+    (CatalogAddress(), "lake"),
+    (CatalogAddress(name="lake", prefix="opaque-1"), "lake"),
+    (CatalogAddress(name="lake", prefix="lake"), "lake"),
+    # The mount fixes the catalog; a prefix of another one does not lead out of it.
+    (CatalogAddress(name="lake", prefix="located"), None),
+    (CatalogAddress(name="located", prefix="opaque-1"), None),
+    (CatalogAddress(name="lake", prefix="nosuch"), None),
+    (CatalogAddress(name="nosuch"), None),
+    # An opaque prefix is no name of a catalog.
+    (CatalogAddress(name="opaque-1"), None),
+    (CatalogAddress(prefix=""), None),
+    (CatalogAddress(name=""), None),
+)
+
+
+@pytest.mark.parametrize(("address", "found"), _ADDRESSES)
+def test_a_catalog_is_found_by_mount_or_prefix(address: CatalogAddress, found: str | None) -> None:
+    """A prefix that led into another catalog would be judged by the wrong policy."""
+    product = Product(SEALED)
+    passage = new_passage()
+    subject = subject_of(product, Ask(who="reader"))
+    if found is not None:
+        assert product.gate.catalog(passage, product.state, subject, address).name == found == passage.catalog
+        return
+    with pytest.raises(Refused) as refused:
+        product.gate.catalog(passage, product.state, subject, address)
+    assert refused.value.reason is Reason.CATALOG_UNKNOWN
+    assert passage.catalog == ""
+
+
+async def test_without_a_default_catalog_it_has_to_be_named() -> None:
+    """Guessing a catalog would be guessing whose tables are meant."""
+    refused = await judge(Product("remote_signing: true"), Ask(address=CatalogAddress()))
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.detail) == (Reason.CATALOG_UNKNOWN, "'(no default catalog)'")
+
+
+async def test_signing_off_system_wide_is_off_everywhere() -> None:
+    """The one switch that an operator throws when something is wrong."""
+    product = Product(SEALED.replace("remote_signing: true\ndefault", "remote_signing: false\ndefault"))
+    refused = await judge(product, Ask())
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.detail) == (Reason.REMOTE_SIGNING_OFF, "off for the whole system")
+
+
+async def test_an_external_catalog_signs_only_where_that_is_allowed() -> None:
+    """Its locations are somebody else's word."""
+    ask = CASES[Reason.CATALOG_FEDERATED]
+    allowed = SEALED.replace("kind: external\n", "kind: external\n    allow_external: true\n")
+    assert isinstance(await judge(Product(allowed), ask), Allow)
+
+
+@pytest.mark.parametrize("catalogs", ((), ("located",), ("opaque-1",)))
+async def test_an_issuer_speaks_only_for_its_catalogs(catalogs: tuple[str, ...]) -> None:
+    """A test system's issuer would open the production catalog; a prefix is no name."""
+    refused = await judge(Product(SEALED), Ask(catalogs=catalogs))
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.CATALOG_NOT_FOR_ISSUER
+    assert isinstance(await judge(Product(SEALED), Ask(catalogs=("x", "lake"))), Allow)
+
+
+class _Counting:
+    """A policy that changes between two looks."""
+
+    def __init__(self, *states: PolicyState) -> None:
+        self.states = list(states)
+        self.looks = 0
+
+    def __call__(self) -> PolicyState:
+        self.looks += 1
+        return self.states[min(self.looks, len(self.states)) - 1]
+
+
+async def test_the_policy_is_read_once_per_request() -> None:
+    """A request judged half by the old policy and half by the new one is judged by none."""
+    open_state = MemoryPolicySource(SEALED, single_issuer=True).load(1)
+    closed = MemoryPolicySource("remote_signing: false", single_issuer=True).load(2)
+    product = Product(SEALED)
+    for resolver in (PolicyResolver(), Slow()):
+        states = _Counting(open_state, closed)
+        product.gate = Gate(states, resolver, frozenset())
+        assert isinstance(await judge(product, Ask()), Allow)
+        assert states.looks == 1
+        # The next request sees the reload.
+        refused = await judge(product, Ask())
+        assert isinstance(refused, Refused)
+        assert refused.reason is Reason.CATALOG_UNKNOWN
+
+
+_OPERATIONS: dict[Operation, Ask] = {
+    Operation.GET_OBJECT: Ask(),
+    Operation.HEAD_OBJECT: Ask(method="HEAD"),
+    Operation.LIST_OBJECTS_V2: Ask(uri=f"{SMALL}?list-type=2&prefix=wh/small/"),
+    Operation.LIST_PARTS: Ask(uri=f"{SMALL}/wh/small/f?uploadId=u"),
+    Operation.PUT_OBJECT: Ask(method="PUT"),
+    Operation.COPY_OBJECT: Ask(method="PUT", headers={"x-amz-copy-source": ["small/wh/small/a"]}),
+    Operation.CREATE_MULTIPART_UPLOAD: Ask(method="POST", uri=f"{SMALL}/wh/small/f?uploads"),
+    Operation.UPLOAD_PART: Ask(method="PUT", uri=f"{SMALL}/wh/small/f?uploadId=u&partNumber=1"),
+    Operation.UPLOAD_PART_COPY: Ask(
+        method="PUT",
+        uri=f"{SMALL}/wh/small/f?uploadId=u&partNumber=1",
+        headers={"x-amz-copy-source": ["small/wh/small/a"]},
+    ),
+    Operation.COMPLETE_MULTIPART_UPLOAD: Ask(method="POST", uri=f"{SMALL}/wh/small/f?uploadId=u"),
+    Operation.ABORT_MULTIPART_UPLOAD: Ask(method="DELETE", uri=f"{SMALL}/wh/small/f?uploadId=u"),
+    Operation.DELETE_OBJECT: Ask(method="DELETE"),
+    Operation.DELETE_OBJECTS: Ask(
+        method="POST",
+        uri=f"{SMALL}?delete",
+        body="<Delete><Object><Key>wh/small/f</Key></Object></Delete>",
+    ),
+    Operation.GET_OBJECT_TAGGING: Ask(uri=f"{SMALL}/wh/small/f?tagging"),
+    Operation.PUT_OBJECT_TAGGING: Ask(method="PUT", uri=f"{SMALL}/wh/small/f?tagging"),
+    Operation.LIST_OBJECT_VERSIONS: Ask(uri=f"{SMALL}?versions&prefix=wh/small/"),
+    Operation.LIST_MULTIPART_UPLOADS: Ask(uri=f"{SMALL}?uploads&prefix=wh/small/"),
+}
+_OPTED_IN = SEALED.replace(
+    "checks_unsigned_headers: false\n",
+    "checks_unsigned_headers: false\n    opt_ins: {tagging: true, recover: true, multipart_cleanup: true}\n",
+)
+
+
+@pytest.mark.parametrize("operation", Operation)
+async def test_only_what_changes_nothing_is_signed_for_an_unsafe_store(operation: Operation) -> None:
+    """With one unsigned header a client turns any signed change into a copy of another table's object."""
+    ask = _OPERATIONS[operation]
+    if ask.uri == f"{HOST}/{KEY}":
+        ask = replace(ask, uri=f"{SMALL}/wh/small/f")
+    ask = replace(ask, region="us-east-1", target=NamedTable("ns", "small"))
+    passage = new_passage()
+    judged = await judge(Product(_OPTED_IN), ask, passage)
+    changes = operation.access in (Access.WRITE, Access.DELETE)
+    assert passage.request is not None
+    assert passage.request.operation is operation
+    if changes:
+        assert isinstance(judged, Refused)
+        assert (judged.reason, judged.detail) == (Reason.UNSAFE_STORAGE, "storage 'minio'")
+        assert passage.deny is not None
+        assert passage.deny.table == TableId("lake", "ns", "small")
+    else:
+        assert isinstance(judged, Allow)
+        assert judged.unsafe_storage is False
+    # Accepted by name; another name accepts nothing.
+    accepted = await judge(Product(_OPTED_IN, accepted_unsafe=frozenset({"minio"})), ask)
+    assert isinstance(accepted, Allow)
+    assert accepted.unsafe_storage is changes
+    other = await judge(Product(_OPTED_IN, accepted_unsafe=frozenset({"main", "elsewhere"})), ask)
+    assert isinstance(other, Refused) is changes
+
+
+async def test_a_store_that_checks_needs_no_acceptance() -> None:
+    """The event says `unsafe_storage` only where it is so."""
+    allow = await judge(Product(SEALED), Ask(method="PUT"))
+    assert isinstance(allow, Allow)
+    assert allow.unsafe_storage is False
+
+
+async def test_a_refusal_leaves_what_was_known_until_then() -> None:
+    """The event of a refusal says what was asked for, as far as it was understood."""
+    early, late = new_passage(), new_passage()
+    await judge(Product(SEALED), CASES[Reason.URI_MALFORMED], early)
+    assert (early.catalog, early.request, early.deny, early.allow) == ("lake", None, None, None)
+    assert (early.target, early.wire) == (T1, CASES[Reason.URI_MALFORMED].wire)
+    await judge(Product(SEALED), CASES[Reason.OUTSIDE_TABLE], late)
+    assert late.request is not None
+    assert late.request.key == "wh/t10/f"
+    assert late.deny is not None
+    assert (late.deny.reason, late.deny.table) == (Reason.OUTSIDE_TABLE, TableId("lake", "ns", "t1"))
+    assert late.allow is None

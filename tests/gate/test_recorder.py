@@ -1,0 +1,344 @@
+"""The recorder: each passage ends in one event that says who did what, by which rule, and how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from signproxy.audit.event import AuditEvent, Kind, Verdict
+from signproxy.audit.trail import OnError
+from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.passage import Passage
+from signproxy.gate.recorder import Recorder
+from signproxy.model import BY_LOCATION, Pod, Principal, Subject
+from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
+from tests.product import ACCESS_KEY, HOST, Product
+
+
+class Desk:
+    """A recorder with its trail running."""
+
+    def __init__(self, product: Product) -> None:
+        self.product = product
+        self.recorder = Recorder(product.trail, product.metrics, lambda: product.state)
+
+    async def close(self, ask: Ask, passage: Passage | None = None) -> AuditEvent:
+        """Judge, close the passage as the server does, and return its event."""
+        used = passage or new_passage()
+        judged = await judge(self.product, ask, used)
+        if isinstance(judged, Refused):
+            self.recorder.refused(used, judged.reason, judged.detail)
+        else:
+            used.judged_ns = used.started_ns
+            self.recorder.allowed(used)
+        return self.product.events()[-1]
+
+    def counted(self) -> list[str]:
+        """Return the requests that the metrics counted."""
+        lines = self.product.metrics.render().decode().splitlines()
+        return [line for line in lines if line.startswith("signproxy_requests_total{")]
+
+
+@contextmanager
+def _desk(**options: object) -> Iterator[Desk]:
+    product = Product(SEALED, **options)  # type: ignore[arg-type]  # passed on by name
+    product.trail.start()
+    try:
+        yield Desk(product)
+    finally:
+        product.trail.close(5.0)
+
+
+def _filled(event: AuditEvent) -> dict[str, object]:
+    """Return what an event says, without what differs from run to run."""
+    fields = msgspec.to_builtins(event)
+    for name in ("schema", "boot_id", "seq", "ts", "total_us", "authz_us", "sign_us", "policy_rev"):
+        fields.pop(name, None)
+    return {name: value for name, value in fields.items() if value not in ("", [], ())}
+
+
+_WHO = {
+    "event_id": "event-1",
+    "request_id": "request-1",
+    "remote_ip": "192.0.2.7",
+    "user_agent": "test/1",
+    "kind": "sign",
+    "principal": "static/writer",
+    "issuer": "static",
+    "policy_epoch": 1,
+}
+
+
+async def test_an_allowed_request_is_recorded_whole() -> None:
+    """Whoever asks later who read a file has only this line."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.access_key_id = ACCESS_KEY
+        passage.stamped = True
+        passage.cacheable = True
+        passage.expires_at = 1_800_000_900
+        event = await desk.close(Ask(), passage)
+        assert _filled(event) == {
+            **_WHO,
+            "catalog": "lake",
+            "namespace": "ns",
+            "table": "t1",
+            "table_uuid": "6f1a3c5e-0000-4000-8000-000000000001",
+            "bucket": "my-bucket",
+            "key": "wh/t1/data/f.parquet",
+            "method": "GET",
+            "s3_op": "GetObject",
+            "access": "read",
+            "decision": "allow",
+            "reason": "allowed",
+            "rule_id": "writer@catalog:lake",
+            "http_status": 200,
+            # No more of the key id than its end.
+            "access_key_id": "MPLE",
+            "stamped": True,
+            "cacheable": True,
+            "expires_at": "2027-01-15T08:15:00Z",
+        }
+        assert event.policy_rev == desk.product.state.rev
+        assert desk.counted() == [
+            'signproxy_requests_total{op="GetObject",decision="allow",reason="allowed"} 1',
+        ]
+
+
+async def test_a_denied_request_is_recorded_with_the_operators_detail() -> None:
+    """A denial must be explained to the rule without asking the caller."""
+    with _desk() as desk:
+        event = await desk.close(CASES[Reason.OUTSIDE_TABLE])
+        assert _filled(event) == {
+            **_WHO,
+            "catalog": "lake",
+            "namespace": "ns",
+            "table": "t1",
+            "table_uuid": "6f1a3c5e-0000-4000-8000-000000000001",
+            "bucket": "my-bucket",
+            "key": "wh/t10/f",
+            "method": "GET",
+            "s3_op": "GetObject",
+            "access": "read",
+            "decision": "deny",
+            "reason": "outside_table",
+            "http_status": 403,
+            "detail": event.detail,
+        }
+        assert "'s3://my-bucket/wh/t10/f'" in event.detail
+        assert desk.counted() == [
+            'signproxy_requests_total{op="GetObject",decision="deny",reason="outside_table"} 1',
+        ]
+
+
+async def test_what_could_not_be_read_is_recorded_as_it_was_sent() -> None:
+    """An attack that fails in the grammar still has to be seen as what it was."""
+    with _desk() as desk:
+        ask = CASES[Reason.KEY_DOT_SEGMENT]
+        event = await desk.close(ask)
+        assert (event.method, event.s3_op, event.key) == ("GET", "", "")
+        assert event.detail.endswith(f"; uri {ask.uri!r}")
+        # The table of the path is all that is known of the target.
+        assert (event.namespace, event.table) == ("ns", "t1")
+        # Without an operation the kind of the request is counted.
+        assert desk.counted() == [
+            'signproxy_requests_total{op="sign",decision="deny",reason="key_dot_segment"} 1',
+        ]
+
+
+async def test_a_route_without_a_table_names_none() -> None:
+    """An invented table in the trail would be somebody else's."""
+    with _desk() as desk:
+        event = await desk.close(replace(CASES[Reason.KEY_DOT_SEGMENT], target=BY_LOCATION))
+        assert (event.namespace, event.table) == ("", "")
+        found = await desk.close(Ask(target=BY_LOCATION))
+        assert (found.namespace, found.table) == ("ns", "t1")
+
+
+async def test_the_table_that_refused_is_named_rather_than_the_paths() -> None:
+    """Where locations decide, the path may name another table than the one that said no."""
+    with _desk() as desk:
+        ask = Ask(
+            uri="https://my-other.s3.us-west-2.amazonaws.com/wh/l2/f",
+            who="half",
+            address=CatalogAddress(name="located"),
+        )
+        event = await desk.close(ask)
+        assert (event.reason, event.table) == ("no_remote_sign", "l2")
+
+
+async def test_a_bulk_delete_is_recorded_with_all_its_keys() -> None:
+    """A thousand keys do not fit a line: their number and a digest prove which ones they were."""
+    keys = ["wh/t1/b", "wh/t1/a", "wh/t1/\u00e9"]
+    objects = "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
+    with _desk() as desk:
+        event = await desk.close(Ask(method="POST", uri=f"{HOST}?delete", body=f"<Delete>{objects}</Delete>"))
+        assert (event.s3_op, event.access, event.key, event.key_count) == ("DeleteObjects", "delete", "wh/t1/b", 3)
+        digest = hashlib.sha256("wh/t1/b\nwh/t1/a\nwh/t1/\u00e9\n".encode()).hexdigest()
+        assert event.keys_sha256 == digest
+        one = await desk.close(Ask(method="DELETE"))
+        assert (one.key_count, one.keys_sha256) == (0, "")
+
+
+async def test_a_list_is_recorded_with_its_prefix() -> None:
+    """A list has no key; what it showed is its prefix."""
+    with _desk() as desk:
+        event = await desk.close(Ask(uri=f"{HOST}?list-type=2&prefix=wh%2Ft1%2F"))
+        assert (event.s3_op, event.access, event.key, event.prefixes) == ("ListObjectsV2", "list", "", ("wh/t1/",))
+        assert (await desk.close(Ask())).prefixes == ()
+
+
+def _caller() -> Principal:
+    return Principal(
+        "corp/etl", "corp", "etl", 4e9, ("loaders", "readers"), None, Pod("jobs", "etl-7", "uid-7", "node-7")
+    )
+
+
+async def test_the_pod_and_roles_of_the_caller_are_recorded() -> None:
+    """In a cluster the pod is what an operator can look up."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.subject = Subject.of(_caller())
+        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "")
+        event = desk.product.events()[0]
+    assert (event.principal, event.issuer, event.roles) == ("corp/etl", "corp", ("loaders", "readers"))
+    assert (event.pod_namespace, event.pod_name, event.pod_uid, event.pod_node) == ("jobs", "etl-7", "uid-7", "node-7")
+    # Who acts for himself is named once.
+    assert (event.effective_principal, event.view_chain) == ("", ())
+
+
+async def test_whose_rights_were_used_is_recorded_beside_who_used_them() -> None:
+    """A view's reader did not read with his own rights; both must be found."""
+    with _desk() as desk:
+        passage = new_passage()
+        owner = Principal("corp/owner", "corp", "owner", 4e9)
+        passage.subject = Subject(_caller(), owner, ("view-a", "view-b"))
+        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "")
+        event = desk.product.events()[0]
+    assert (event.principal, event.effective_principal) == ("corp/etl", "corp/owner")
+    assert event.view_chain == ("view-a", "view-b")
+
+
+_VERDICTS = tuple((reason, Verdict.DENY if reason.status < 499 else Verdict.ERROR) for reason in Reason)
+
+
+@pytest.mark.parametrize(("reason", "verdict"), _VERDICTS[1:], ids=lambda value: getattr(value, "code", ""))
+def test_a_refusal_is_the_callers_and_a_failure_is_ours(reason: Reason, verdict: Verdict) -> None:
+    """Alarms are set on errors: a caller's mistakes must not ring them, and our faults must."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.subject = Subject.of(_caller())
+        desk.recorder.refused(passage, reason, "why")
+        events = desk.product.events()
+        if reason is Reason.AUDIT_UNAVAILABLE:
+            # The trail itself keeps count of what it turned away.
+            assert events == []
+        else:
+            (event,) = events
+            assert (event.decision, event.reason, event.http_status) == (verdict, reason.code, reason.status)
+            assert event.detail == "why"
+        assert desk.counted() == [
+            f'signproxy_requests_total{{op="sign",decision="{verdict.value}",reason="{reason.code}"}} 1'
+        ]
+
+
+def test_a_passage_closes_once() -> None:
+    """A second event would be a request that never was."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.subject = Subject.of(_caller())
+        assert not passage.closed
+        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "first")
+        assert passage.closed
+        desk.recorder.refused(passage, Reason.INTERNAL, "second")
+        assert [event.reason for event in desk.product.events()] == ["table_unknown"]
+        assert len(desk.counted()) == 1
+
+
+async def test_a_fault_after_the_signature_leaves_the_first_event() -> None:
+    """The client may go away while the answer is written; the signature was given all the same."""
+    with _desk() as desk:
+        passage = new_passage()
+        await desk.close(Ask(), passage)
+        desk.recorder.refused(passage, Reason.CLIENT_GONE, "ConnectionResetError")
+        assert [event.reason for event in desk.product.events()] == ["allowed"]
+
+
+async def test_nothing_is_allowed_that_the_trail_did_not_take() -> None:
+    """The signature is answered only after `allowed` returned; the refusal that follows has its own record."""
+    with _desk() as desk:
+        passage = new_passage()
+        assert not isinstance(await judge(desk.product, Ask(), passage), Refused)
+        desk.product.trail.close(5.0)
+        with pytest.raises(Refused) as refused:
+            desk.recorder.allowed(passage)
+        assert refused.value.reason is Reason.AUDIT_UNAVAILABLE
+        assert not passage.closed
+        desk.recorder.refused(passage, refused.value.reason, refused.value.detail)
+        assert passage.closed
+        assert desk.counted() == [
+            'signproxy_requests_total{op="GetObject",decision="error",reason="audit_unavailable"} 1'
+        ]
+
+
+async def test_with_allow_a_lost_event_does_not_stop_the_request() -> None:
+    """Where the operator prefers service, the loss is counted by the trail and the request by the metrics."""
+    with _desk(on_error=OnError.ALLOW) as desk:
+        passage = new_passage()
+        await judge(desk.product, Ask(), passage)
+        desk.product.trail.close(5.0)
+        desk.recorder.allowed(passage)
+        assert passage.closed
+        assert desk.product.trail.state.dropped == 1
+        assert len(desk.counted()) == 1
+
+
+def test_refusals_of_nobody_have_a_budget_of_their_own() -> None:
+    """Without a token anyone could fill the disk with refusals."""
+    with _desk() as desk:
+        for _ in range(100):
+            desk.recorder.refused(new_passage(), Reason.TOKEN_MISSING, "")
+        assert len(desk.product.events()) == 60
+        assert desk.counted() == [
+            'signproxy_requests_total{op="sign",decision="deny",reason="token_missing"} 100',
+        ]
+
+
+def test_a_request_without_a_target_is_recorded_by_its_kind() -> None:
+    """A configuration call allows nothing on a table, and is an access to the catalog all the same."""
+    with _desk() as desk:
+        passage = Passage(Kind.CONFIG, "event-2", "request-2", "", "")
+        passage.subject = Subject.of(_caller())
+        passage.catalog = "lake"
+        desk.recorder.allowed(passage)
+        (event,) = desk.product.events()
+        assert (event.kind, event.catalog, event.decision, event.rule_id) == (Kind.CONFIG, "lake", Verdict.ALLOW, "")
+        assert desk.counted() == ['signproxy_requests_total{op="config",decision="allow",reason="allowed"} 1']
+
+
+async def test_stages_of_a_signed_request_are_measured() -> None:
+    """An operator who sees slow requests has to know which part is slow."""
+    with _desk() as desk:
+        passage = new_passage()
+        await judge(desk.product, Ask(), passage)
+        passage.judged_ns = passage.started_ns + 5_000_000
+        desk.recorder.allowed(passage)
+        await desk.close(CASES[Reason.OUTSIDE_TABLE])
+        event = desk.product.events()[0]
+        text = desk.product.metrics.render().decode()
+    assert event.authz_us == 5_000
+    for stage, count in (("authz", 1), ("sign", 1), ("total", 2)):
+        assert f'signproxy_request_duration_seconds_count{{stage="{stage}"}} {count}' in text
+
+
+async def test_an_accepted_unsafe_storage_is_in_every_event() -> None:
+    """The operator accepted a risk; the trail shows how often it was taken."""
+    with _desk(accepted_unsafe=frozenset({"minio"})) as desk:
+        assert (await desk.close(CASES[Reason.UNSAFE_STORAGE])).unsafe_storage is True
+        assert (await desk.close(Ask())).unsafe_storage is False

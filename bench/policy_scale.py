@@ -35,6 +35,8 @@ PER_NAMESPACE = 1_000
 ROLES = 8
 ROUNDS = 15
 BATCHES = 60
+TIMEOUT = 600.0
+"""Seconds for the whole measurement; it takes 40 on a machine that is not busy."""
 BATCH = 64
 """Requests made ready at a time: few enough to stay in the cache until they are judged."""
 
@@ -59,7 +61,7 @@ def measure() -> list[dict[str, object]]:
         few, many = Path(directory, "few"), Path(directory, "many")
         write_policy(few, FEW)
         write_policy(many, TABLES)
-        printed = output_of([sys.executable, "-m", "bench.policy_scale", str(few), str(many)])
+        printed = output_of([sys.executable, "-m", "bench.policy_scale", str(few), str(many)], timeout=TIMEOUT)
     figures: dict[str, list[float]] = json.loads(printed)
     rows = [
         result(

@@ -49,7 +49,7 @@ def start(
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(log.open("wb")) if log else subprocess.DEVNULL
         pinned = command if core is None else ["taskset", "-c", str(core), *command]
-        return subprocess.Popen(  # noqa: S603 - commands of this package, with paths of this machine
+        return subprocess.Popen(
             pinned,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -122,7 +122,7 @@ def call(method: str, url: str, headers: Mapping[str, str] | None = None, conten
 
 def output_of(command: Sequence[str], *, timeout: float = 60) -> str:
     """Run a command to its end and return what it printed; fail with that if it failed."""
-    done = subprocess.run(  # noqa: S603 - commands of this package, with paths of this machine
+    done = subprocess.run(
         command,
         check=False,
         stdin=subprocess.DEVNULL,

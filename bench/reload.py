@@ -51,6 +51,12 @@ def measure(effort: Effort) -> list[Result]:
         ),
         _one("reload.peak_replacing_gib", twice / 1024, "GiB", "the same, over a policy as large"),
         _one("reload.p99_ms", busy.percentile(0.99) * 1e3, "ms", load),
+        _one(
+            "reload.p99_vs_quiet",
+            busy.percentile(0.99) / quiet.percentile(0.99),
+            "ratio",
+            "the same requests while nothing loads",
+        ),
         _one("reload.p99_quiet_ms", quiet.percentile(0.99) * 1e3, "ms", f"{RATE} requests per second, no load"),
         _one("reload.longest_wait_ms", max(busy.served) * 1e3, "ms", load),
         _one("reload.longest_wait_replacing_ms", max(again.served) * 1e3, "ms", "the same, over a policy as large"),

@@ -61,7 +61,7 @@ def new_boot_id() -> str:
 class _Source:
     """The ids of this process."""
 
-    __slots__ = ("_lock", "_random", "moment")
+    __slots__ = ("_high", "_lock", "_random", "_second", "moment")
 
     def __init__(self) -> None:
         self.renew()
@@ -69,6 +69,8 @@ class _Source:
     def renew(self) -> None:
         """Draw the random part anew: a forked child that kept its parent's would repeat the parent's ids."""
         self._lock = threading.Lock()
+        self._second = -1
+        self._high = ""
         self._random = _encode(secrets.randbits(_RANDOM_BITS), _RANDOM_BITS // 5)
         self.moment = self._moment_of(time_ns())
 
@@ -81,7 +83,12 @@ class _Source:
 
     def _moment_of(self, now_ns: int) -> _Moment:
         millisecond = now_ns // _MILLISECOND_NS
-        return _Moment((millisecond + 1) * _MILLISECOND_NS, _encode(millisecond, 10) + self._random, count())
+        # All but the last two digits change about once a second only.
+        if millisecond >> 10 != self._second:
+            self._second = millisecond >> 10
+            self._high = _encode(self._second, 8)
+        prefix = f"{self._high}{_PAIRS[millisecond & 1023]}{self._random}"
+        return _Moment((millisecond + 1) * _MILLISECOND_NS, prefix, count())
 
 
 def _encode(number: int, characters: int) -> str:

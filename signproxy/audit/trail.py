@@ -178,6 +178,9 @@ class AuditTrail:
         if self._thread.is_alive():
             self._thread.join(timeout)
             self._give_up.set()
+        elif self._thread.ident is None:
+            # Whatever failed between opening the sink and starting: nobody else closes it.
+            self._sink.close()
         return len(self._queue) + self._in_hand
 
     @property

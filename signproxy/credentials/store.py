@@ -95,6 +95,15 @@ class CredentialStore:
         now = self._clock()
         return [slot.state(now) for slot in self._slots.values()]
 
+    @property
+    def expiries(self) -> dict[tuple[str, ...], float]:
+        """When the first credentials of each storage expire: 0 if some are missing, infinity if none ever do."""
+        soonest: dict[tuple[str, ...], float] = {}
+        for state in self.states:
+            expires_at = inf if state.expires_at is None else state.expires_at
+            soonest[state.storage,] = min(expires_at, soonest.get((state.storage,), inf))
+        return soonest
+
     async def aclose(self) -> None:
         """Stop refreshing, forget all credentials and close the providers."""
         async with self._starting:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 
 from signproxy.errors import Reason
@@ -167,9 +165,10 @@ def _common(one: str, other: str) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Return text as YAML and JSON read it, in plain ASCII."""
-    return json.dumps(text)
+    """Return text as YAML reads it between double quotes, in plain ASCII."""
+    return f'"{_plain(text).replace(chr(34), chr(92) + chr(34))}"'
 
 
 def _plain(text: str) -> str:
-    return json.dumps(text)[1:-1]
+    """Escape what a terminal would obey or hide."""
+    return text.encode("unicode_escape").decode("ascii")

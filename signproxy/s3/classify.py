@@ -16,7 +16,7 @@ from signproxy.s3.operations import COPIES, Level, find_operation
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import S3Request, WireRequest
 from signproxy.s3.storage import EndpointIndex, Origin, Storage
-from signproxy.s3.uri import decode_once, is_canonical, split_uri
+from signproxy.s3.uri import decode_once, is_canonical, split_plain, split_uri
 
 _NO_PARAMETERS: dict[str, str] = {}
 
@@ -30,7 +30,8 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
 
     The steps follow the order of `errors.Check`: endpoint, uri, operation, headers, body.
     """
-    spelled, raw_path, raw_query = split_uri(wire.uri)
+    plain = split_plain(wire.uri)
+    spelled, raw_path, raw_query = split_uri(wire.uri) if plain is None else (*plain, None)
     origin = endpoints.find(spelled)
     if origin is None:
         raise Refused(Reason.ENDPOINT_UNKNOWN, f"origin {spelled!r}")
@@ -39,20 +40,22 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
     if wire.region != storage.region:
         raise Refused(Reason.REGION_MISMATCH, f"region {wire.region!r}, storage {storage.name!r} is {storage.region!r}")
 
-    parameters = _NO_PARAMETERS if raw_query is None else parse_query(raw_query)
-    if "%" in raw_path:
-        key = decode_once(raw_key)
-        path = raw_path[: len(raw_path) - len(raw_key)] + key
-    else:
+    prefix = query = ""
+    if plain is not None and raw_key:
         key, path = raw_key, raw_path
-    if raw_key:
-        check_key(key)
-
-    operation = find_operation(wire.method, level, parameters, storage.opt_ins)
-    prefix = parameters.get("prefix", "")
-    if level is _BUCKET and operation is not _DELETE_OBJECTS:
-        # What is left on the bucket are lists.
-        check_prefix(prefix)
+        operation = find_operation(wire.method, level, _NO_PARAMETERS, storage.opt_ins)
+    else:
+        parameters = _NO_PARAMETERS if raw_query is None else parse_query(raw_query)
+        key = decode_once(raw_key)
+        if raw_key:
+            check_key(key)
+        operation = find_operation(wire.method, level, parameters, storage.opt_ins)
+        if level is _BUCKET and operation is not _DELETE_OBJECTS:
+            # What is left on the bucket are lists.
+            prefix = parameters["prefix"]
+            check_prefix(prefix)
+        path = _canonical(raw_path, raw_key, key)
+        query = canonical_query(parameters.items())
 
     plan = plan_for(wire.headers)
     copy_source = None
@@ -80,8 +83,8 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
         bucket,
         key,
         origin.host,
-        raw_path if raw_path and is_canonical(raw_path) else canonical_path(path or "/"),
-        canonical_query(parameters.items()) if parameters else "",
+        path,
+        query,
         read.signed,
         payload,
         prefix,
@@ -99,6 +102,13 @@ def _address(named: str | None, raw_path: str) -> tuple[str, str, Level]:
     if not bucket and not raw_key:
         return "", "", _SERVICE
     return bucket, raw_key, _OBJECT if raw_key else _BUCKET
+
+
+def _canonical(raw_path: str, raw_key: str, key: str) -> str:
+    """Return the path as S3 signs it; the part before the key holds no escapes, and an empty path is a slash."""
+    if is_canonical(raw_path):
+        return raw_path or "/"
+    return canonical_path(raw_path[: len(raw_path) - len(raw_key)] + key)
 
 
 def _storage(origin: Origin, bucket: str, level: Level) -> Storage:

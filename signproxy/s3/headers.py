@@ -69,10 +69,11 @@ def read_headers(headers: dict[str, list[str]], plan: Plan, host: str, context: 
         raise Refused(Reason.HEADER_HOST, f"Host {headers[plan.host][0]!r}, uri addresses {host!r}")
     signed = []
     for name, lower, check in plan.signed:
-        value = _single(headers, name)
+        values = headers[name]
+        value = values[0] if len(values) == 1 else _single(headers, name)
         if check is not None and not check(value, context):
             raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} with {context.operation.s3_name}")
-        signed.append((lower, _folded(lower, value)))
+        signed.append((lower, value if value.isalnum() and value.isascii() else _folded(lower, value)))
     return ReadHeaders(tuple(signed), _payload(headers, plan, context), _is_conditional(headers, plan))
 
 

@@ -26,6 +26,7 @@ class Level(Enum):
 # Looking a member up in its class calls Python code; the hot path does without.
 _OBJECT = Level.OBJECT
 
+
 class Shape(NamedTuple):
     """The query of an operation: names that must be there, names that may be."""
 
@@ -115,6 +116,8 @@ def find_operation(method: str, level: Level, parameters: Mapping[str, str], opt
     """Return the operation as it is without a copy source, or refuse it by name."""
     if not parameters and level is _OBJECT:
         operation = _BARE.get(method)
+        if operation is not None:
+            return operation
     else:
         operation = _by_query(method, level, parameters)
     if operation is None:

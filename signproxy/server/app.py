@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter_ns, time
+from time import perf_counter_ns
 
 import msgspec
 from aiohttp import web
@@ -82,10 +82,21 @@ class Handler:
             route = find_route(path)
             if route.endpoint.method != request.method:
                 raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {path!r}")  # noqa: TRY301
-            if route.endpoint is _SIGN:
-                return await self._sign(passage, route, request)
-            passage.kind = Kind.CONFIG
-            return await self._config(passage, route, request, query)
+            if route.endpoint is not _SIGN:
+                return await self._config(passage, route, request, query)
+            length = request.content_length
+            if length is not None and length > MAX_BULK_MESSAGE:
+                raise Refused(Reason.BODY_TOO_LARGE, f"{length} bytes announced")  # noqa: TRY301
+            principal = self._authenticator.authenticate(read_bearer(headers.get("Authorization")))
+            # An exact type: `isinstance` against an abstract class costs more than the decision.
+            if type(principal) is not Principal:
+                principal = await principal  # type: ignore[misc]  # else it is awaitable
+            passage.subject = subject = Subject(principal, principal)
+            content = request.content
+            # Nearly always the whole body came with the head.
+            body = content.read_nowait() if content.is_eof() else await _read_body(request)
+            allowed = self._gate.judge(passage, subject, route.address, route.target, read_message(body))
+            return self._sign(passage, subject, allowed if type(allowed) is Allow else await allowed)  # type: ignore[misc]
         except Refused as refused:
             return self._refuse(passage, refused.reason, refused.detail)
         except (ConnectionError, web.RequestPayloadError) as gone:
@@ -97,26 +108,12 @@ class Handler:
             _log.exception("request failed", request_id=passage.request_id)
             return self._refuse(passage, Reason.INTERNAL, "")
 
-    async def _sign(self, passage: Passage, route: Route, request: web.BaseRequest) -> Reply:
-        length = request.content_length
-        if length is not None and length > MAX_BULK_MESSAGE:
-            raise Refused(Reason.BODY_TOO_LARGE, f"{length} bytes announced")
-        principal = self._authenticator.authenticate(read_bearer(request.headers.get("Authorization")))
-        # An exact type: `isinstance` against an abstract class costs more than the decision.
-        if type(principal) is not Principal:
-            principal = await principal  # type: ignore[misc]  # else it is awaitable
-        passage.subject = subject = Subject(principal, principal)
-        content = request.content
-        # Nearly always the whole body came with the head.
-        body = content.read_nowait() if content.is_eof() else await _read_body(request)
-        message = read_message(body)
-        allowed = self._gate.judge(passage, subject, CatalogAddress(route.catalog, route.prefix), route.target, message)
-        allow = allowed if type(allowed) is Allow else await allowed  # type: ignore[misc]  # else it is awaitable
+    def _sign(self, passage: Passage, subject: Subject, allow: Allow) -> Reply:
         judged = passage.request
         assert judged is not None  # noqa: S101 - an Allow stands on a classified request
         judged_ns = perf_counter_ns()
         credentials = self._credentials.current(judged.storage, judged.bucket)
-        now = time()
+        now = passage.wall
         signed = self._signer.sign(allow, judged, credentials, event_id=passage.event_id, now=now)
         passage.expires_at = int(now) + self._signer.signature_ttl
         passage.judged_ns = judged_ns
@@ -131,11 +128,12 @@ class Handler:
         return answer(signed, passage.request_id, cache)
 
     async def _config(self, passage: Passage, route: Route, request: web.BaseRequest, query: str) -> Reply:
+        passage.kind = Kind.CONFIG
         principal = self._authenticator.authenticate(read_bearer(request.headers.get("Authorization")))
         if not isinstance(principal, Principal):
             principal = await principal
         passage.subject = subject = Subject(principal, principal)
-        address = CatalogAddress(route.catalog, _warehouse(query))
+        address = CatalogAddress(route.address.name, _warehouse(query))
         signing = True
         state = self._gate.state
         try:

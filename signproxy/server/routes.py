@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import CatalogAddress
 from signproxy.model import BY_LOCATION, NAMESPACE_SEPARATOR, NamedTable, Target
 
 MAX_SEGMENT = 4096
@@ -33,13 +34,10 @@ class Endpoint(Enum):
 
 
 class Route(msgspec.Struct, frozen=True, gc=False):
-    """A parsed path. `catalog` comes from the mount, `prefix` from the path below it."""
+    """A parsed path. The catalog comes from the mount, the prefix from the path below it."""
 
     endpoint: Endpoint
-    template: str
-    """The route without its variable parts, for metrics."""
-    catalog: str | None = None
-    prefix: str | None = None
+    address: CatalogAddress
     target: Target = BY_LOCATION
 
 
@@ -76,32 +74,30 @@ def _below(parts: list[str], catalog: str | None, raw_path: str) -> Route:
     # Static routes win over a {prefix} of the same spelling, so they are matched first.
     match parts:
         case ["v1", "config"]:
-            return Route(Endpoint.CONFIG, "v1/config", catalog)
+            return Route(Endpoint.CONFIG, CatalogAddress(catalog))
         case ["v1", "aws", "s3", "sign"]:
-            return Route(Endpoint.SIGN, "v1/aws/s3/sign", catalog)
+            return Route(Endpoint.SIGN, CatalogAddress(catalog))
         case ["s3-sign", "v1", "namespaces", namespace, "tables", table]:
-            return _table("s3-sign", catalog, None, namespace, table)
+            return _table(catalog, None, namespace, table)
         case ["s3-sign", "v1", prefix, "namespaces", namespace, "tables", table]:
-            return _table("s3-sign", catalog, prefix, namespace, table)
+            return _table(catalog, prefix, namespace, table)
         case ["v1", "namespaces", namespace, "tables", table, "sign"]:
-            return _table("sign", catalog, None, namespace, table)
+            return _table(catalog, None, namespace, table)
         case ["v1", prefix, "namespaces", namespace, "tables", table, "sign"]:
-            return _table("sign", catalog, prefix, namespace, table)
+            return _table(catalog, prefix, namespace, table)
         case [prefix, "v1", "aws", "s3", "sign"]:
-            return Route(Endpoint.SIGN, "{prefix}/v1/aws/s3/sign", catalog, _prefix(prefix))
+            return Route(Endpoint.SIGN, CatalogAddress(catalog, _prefix(prefix)))
         case _:
             raise Refused(Reason.ROUTE_UNKNOWN, f"path {raw_path!r}")
 
 
-def _table(template: str, catalog: str | None, prefix: str | None, namespace: str, table: str) -> Route:
+def _table(catalog: str | None, prefix: str | None, namespace: str, table: str) -> Route:
     levels = _decode(namespace, separator=True)
     if not all(levels.split(NAMESPACE_SEPARATOR)):
         raise Refused(Reason.ROUTE_MALFORMED, f"namespace {namespace!r} has an empty level")
     return Route(
         Endpoint.SIGN,
-        template,
-        catalog,
-        None if prefix is None else _prefix(prefix),
+        CatalogAddress(catalog, None if prefix is None else _prefix(prefix)),
         NamedTable(levels, _decode(table)),
     )
 

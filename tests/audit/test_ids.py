@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import pytest
 
@@ -121,6 +123,22 @@ def test_threads_never_get_the_same_id() -> None:
     for thread in threads:
         thread.join()
     assert len(set(made)) == len(made) == 80_000
+
+
+@pytest.mark.usefixtures("fresh_source")
+def test_threads_that_meet_a_new_millisecond_begin_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begun twice, its counts would be given out twice."""
+    make = ids._Source._moment_of
+
+    def slowly(source: ids._Source, now_ns: int) -> ids._Moment:
+        sleep(0.01)
+        return make(source, now_ns)
+
+    monkeypatch.setattr(ids._Source, "_moment_of", slowly)
+    later = ids._source.moment.end_ns + 10 * MILLISECOND
+    with ThreadPoolExecutor(8) as pool:
+        moments = list(pool.map(ids._source.advance, [later] * 8))
+    assert {id(moment) for moment in moments} == {id(ids._source.moment)}
 
 
 def test_a_forked_process_has_a_random_part_of_its_own() -> None:

@@ -288,6 +288,16 @@ def test_a_full_device_is_an_error_and_not_a_loss() -> None:
         os.close(fd)
 
 
+def test_a_descriptor_that_cannot_be_written_is_an_error() -> None:
+    """Nor can it be locked, which must not hide the fault."""
+    fd = os.open("/dev/null", os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            StdoutSink(fd).write(batch(1, 1), 1)
+    finally:
+        os.close(fd)
+
+
 def test_a_reader_that_went_away_is_an_error() -> None:
     """A log collector that died must stop the serving, not the process."""
     reading, writing = os.pipe()
@@ -305,19 +315,22 @@ def test_a_pipe_that_somebody_made_non_blocking_is_waited_for() -> None:
     os.set_blocking(writing, False)
     capacity = fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ)
     lines = batch(1, 2 * capacity // len(LINE % 0))
+    earlier = b"\n" * capacity
     arrived = bytearray()
 
     def read() -> None:
-        while len(arrived) < len(lines):
+        while len(arrived) < len(earlier) + len(lines):
             arrived.extend(os.read(reading, 4096))
 
-    reader = threading.Thread(target=read)
+    # Full to begin with, and read only once the sink must have found that out.
+    assert os.write(writing, earlier) == capacity
+    reader = threading.Timer(0.05, read)
     reader.start()
     StdoutSink(writing).write(lines, 0)
     reader.join(30)
     os.close(writing)
     os.close(reading)
-    assert bytes(arrived) == lines
+    assert bytes(arrived) == earlier + lines
 
 
 def test_a_file_rig_really_runs_full(tmp_path: Path) -> None:

@@ -174,6 +174,8 @@ def test_a_trail_that_was_not_started_takes_nothing(memory: MemorySink) -> None:
         trail.accept(an_event())
     assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
     assert trail.state.problem == "not started"
+    trail.close(1)
+    assert memory.closed
 
 
 # -- on_error: deny ----------------------------------------------------------------------------------------------------
@@ -343,6 +345,22 @@ def test_a_forked_child_cannot_use_its_parents_trail(start: Start) -> None:
         os._exit(0 if trail.state.problem == "the writer is not running" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert trail.state.healthy
+
+
+def test_closing_does_not_wait_for_a_disk_that_stays_full(start: Start) -> None:
+    """The orchestrator kills what does not end in time, and then nothing at all is orderly."""
+    trail = start(sink=FullOnFlush())
+    trail.accept(an_event())
+    eventually(lambda: trail.state.written == 1)
+    assert trail.close(0.05) == 0
+    eventually(lambda: not trail._thread.is_alive())
+    assert trail.state.errors > 0
+
+
+def test_a_rotation_reaches_the_sink(start: Start, memory: MemorySink) -> None:
+    """SIGHUP after a rename is how log files are rotated everywhere."""
+    start().reopen()
+    assert memory.reopened == 1
 
 
 # -- on_error: allow ---------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_the_advertised_routes_are_served(route: str) -> None:
     path = route.partition(" ")[2].format(prefix="lake", namespace="a%1Fb", table="t")
     for mount in ("", "/catalogs/lake"):
         found = find_route(mount + path)
-        assert (found.endpoint, found.prefix) == (Endpoint.SIGN, "lake")
+        assert (found.endpoint, found.address.prefix) == (Endpoint.SIGN, "lake")
 
 
 def test_where_signing_is_off_nothing_of_it_is_told() -> None:
@@ -74,7 +74,7 @@ def test_the_signers_url_is_resolved_to_a_served_route() -> None:
     assert uri.endswith("/")
     path = urlsplit(f"{uri}{endpoint}").path.removeprefix("/base")
     found = find_route(path)
-    assert (found.endpoint, found.catalog, found.prefix) == (Endpoint.SIGN, "my lake/ü", None)
+    assert (found.endpoint, found.address.name, found.address.prefix) == (Endpoint.SIGN, "my lake/ü", None)
 
 
 _ASKING: tuple[tuple[str, bool], ...] = (

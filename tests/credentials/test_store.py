@@ -312,6 +312,31 @@ async def test_a_provider_that_never_answers_is_asked_again(
     await eventually(lambda: not store.states[0].problem)
 
 
+async def test_a_storage_expires_with_the_first_of_its_credentials(
+    store: CredentialStore, made: list[MemoryProvider]
+) -> None:
+    """An alert on the later one would come when half of the lake is refused already."""
+    other = storage("archive")
+    own = {"hr": memory(id="HR")}
+    await store.start([LAKE, other], [binding(provider=memory(id="REST"), buckets=own), binding("archive")])
+    by_id = {each.properties.get("id"): each for each in made}
+    by_id["HR"].answers = [session("HR", 1000)]
+    by_id["REST"].answers = [session("REST", 2000)]
+    await store.refresh()
+    assert store.expiries == {("lake",): NOW + 1000, ("archive",): float("inf")}
+
+
+async def test_a_storage_with_missing_credentials_has_expired(
+    store: CredentialStore, made: list[MemoryProvider], clock: Clock
+) -> None:
+    """Zero is what the alert rule looks for."""
+    await store.start([LAKE], [binding()])
+    made[0].answers = [session("AKID", 100)]
+    await store.refresh()
+    clock.now += 100
+    assert store.expiries == {("lake",): 0.0}
+
+
 # -- reload ------------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import sys
 import time
@@ -207,7 +208,8 @@ def run_server(
     }
     (directory / "signproxy.yaml").write_text(json.dumps(settings))
     command = (sys.executable, "-m", "signproxy", "serve", "--config", str(directory / "signproxy.yaml"))
-    process = Server("signproxy", command, directory, env={"PYTHONPATH": str(Path(__file__).parents[2])})
+    searched = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", ""))
+    process = Server("signproxy", command, directory, env={"PYTHONPATH": os.pathsep.join(filter(None, searched))})
     try:
         process.wait_until(lambda: status_of(admin, "/readyz") == 200)
         yield SignServer(port, token, audit_file, process)

@@ -49,9 +49,7 @@ class Ask:
 
     @property
     def wire(self) -> WireRequest:
-        return WireRequest(
-            method=self.method, uri=self.uri, headers=self.headers, region=self.region, body=self.body
-        )
+        return WireRequest(method=self.method, uri=self.uri, headers=self.headers, region=self.region, body=self.body)
 
 
 def _far(catalog: str, table: str) -> Ask:

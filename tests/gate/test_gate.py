@@ -100,7 +100,7 @@ async def test_the_earlier_check_speaks(earlier: Check, later: Check) -> None:
     """A caller without privileges would learn where tables lie; and `explain` shows an order that must be true."""
     ask = _on_small(Ask())
     for check in (later, earlier):
-        ask = _FAULTS.get(check, lambda unchanged: unchanged)(ask)
+        ask = _FAULTS[check](ask) if check in _FAULTS else ask
     # The unsafe storage is the fault of every write there, unless the operator accepted it.
     accepted = frozenset() if later is Check.STORAGE else frozenset({"minio"})
     refused = await judge(Product(SEALED, accepted_unsafe=accepted), ask)

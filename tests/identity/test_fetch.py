@@ -284,7 +284,17 @@ def test_addresses_that_are_no_issuers_are_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ("10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "93.184.216.34", "fd12:3456::1", "2606:2800::1")
+    "address",
+    (
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "100.64.0.1",
+        "93.184.216.34",
+        "fd12:3456::1",
+        "2606:2800::1",
+        "64:ff9b::93.184.216.34",  # an IPv4 host, seen from an IPv6-only cluster
+    ),
 )
 def test_addresses_where_issuers_live_are_accepted(address: str) -> None:
     """Issuers inside a cluster or a company could not be used."""

@@ -242,6 +242,16 @@ async def test_who_waits_for_keys_at_the_end_is_told_so() -> None:
     assert await waiting is Reason.KEYS_UNAVAILABLE
 
 
+async def test_nothing_is_fetched_after_the_end() -> None:
+    """A task would outlive the server, and its loop complain."""
+    get = Scripted(KEYS)
+    who = authenticator(remote_issuer(URL), get=get)
+    await who.aclose()
+    await who.start()
+    assert refusal(who, signed()) is Reason.KEYS_UNAVAILABLE
+    assert get.count == 0
+
+
 # -- an issuer that is down
 
 

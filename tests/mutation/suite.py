@@ -10,15 +10,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType
 
+# What the tests load besides the product: loaded here once, it need not be in each fork.
+import aiohttp.web  # noqa: F401
+import botocore.auth  # noqa: F401
 import coverage
+import hypothesis.strategies  # noqa: F401
 import pytest
 from _pytest.runner import runtestprotocol
 
 from tests.mutation.forks import NotExchangeable
 from tests.mutation.mutants import Mutant
 
-# Order and time limits are this module's; nothing is written.
-_OPTIONS = ("-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout=0", "--capture=no", "--tb=native")
+# Order and time limits are this module's; nothing is written. Rewritten assertions would only cost time: whether one
+# fails is all that counts, and rewriting refuses the libraries that are loaded above.
+_OPTIONS = (
+    "-q",
+    "-x",
+    "-p",
+    "no:randomly",
+    "-p",
+    "no:cacheprovider",
+    "--timeout=0",
+    "--capture=no",
+    "--tb=native",
+    "--assert=plain",
+)
 IMPORT = ""
 
 

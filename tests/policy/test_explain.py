@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from signproxy.documents import load_yaml
 from signproxy.errors import Reason
 from signproxy.model import Ceiling, Deny, Principal, Subject, TableId
+from signproxy.policy import rights as rights_module
 from signproxy.policy.catalog import Binding, MetadataLevel, Overwrite, Place, Table
 from signproxy.policy.explain import grants_of, nearest_grants, nearest_location, suggest
 from signproxy.policy.privileges import mask_of
-from signproxy.policy.rights import Ground, PolicyAuthority, Rights, grounds
+from signproxy.policy.rights import (
+    SIGN_S3_READ_REQUEST,
+    SIGN_S3_WRITE_REQUEST,
+    Ground,
+    PolicyAuthority,
+    Rights,
+    grounds,
+)
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from tests.policy.world import ALICE, BOB, OTHER_ROLE, READ, ROLE, SIGN, WRITE, World, grants, request
@@ -57,6 +66,34 @@ def test_a_rule_id_names_each_deciding_grant_once() -> None:
     assert nameless.rule_id == ""
 
 
+def test_remembered_rules_are_exact_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that was remembered for one table must never be told of another, nor fill the memory."""
+    monkeypatch.setattr(rights_module, "MAX_RULES", 2)
+    world = World(on_catalog=grants(SIGN))
+    namespaces = [world.namespace(name, grants(READ) if name == "b" else {}) for name in "abc"]
+    tables = [
+        world.table(f"{inside.name}{number}", f"wh/{inside.name}{number}/", given, namespace=inside)
+        for inside in namespaces
+        for number, given in enumerate((grants(WRITE), grants(READ), {OTHER_ROLE: mask_of([WRITE])}))
+    ]
+    rights = Rights(frozenset({ROLE, OTHER_ROLE}), 0)
+    for _ in range(2):
+        for table in tables:
+            for need in (SIGN_S3_READ_REQUEST, SIGN_S3_WRITE_REQUEST):
+                fresh = Rights(rights.roles, 0)
+                assert rights.rules(world.catalog, table, need) == fresh.rules(world.catalog, table, need)
+                assert len(rights._rules) <= 2
+    assert (
+        rights.rules(world.catalog, tables[0], SIGN_S3_READ_REQUEST) == "analyst@catalog:lake+analyst@table:lake.a.a0"
+    )
+    assert rights.rules(world.catalog, tables[3], SIGN_S3_READ_REQUEST) == (
+        "analyst@catalog:lake+analyst@namespace:lake.b"
+    )
+    alone = World()
+    own = alone.table()
+    assert Rights(frozenset({ROLE}), 0).rules(alone.catalog, own, 3) == "analyst@table:lake.sales.orders"
+
+
 def test_a_role_without_a_name_is_shown_by_its_number() -> None:
     """Explaining must not fail where the policy is odd."""
     world = World(on_catalog={99: 1})
@@ -80,7 +117,7 @@ def test_the_nearest_grant_gives_the_most_of_what_is_missing() -> None:
         ("lake", "wh/orders", "lake/wh/orders[ends here]; the location goes on with [/]"),
         ("lake", "wh/Orders/f", "lake/wh/[Orders/f]; the location goes on with [orders/]"),
         ("x", "wh", "[x/wh]; the location goes on with [lake/wh/orders/]"),
-        ("lake", "wh/\x1b[2J", "lake/wh/[\\u001b[2J]; the location goes on with [orders/]"),
+        ("lake", "wh/\x1b[2J", "lake/wh/[\\x1b[2J]; the location goes on with [orders/]"),
         ("lake", "wh/orders/", "lake/wh/orders/[ends here]; the location goes on with [nothing: a key must follow]"),
         ("cold", "old/x", "cold/old/[x]; the location goes on with [nothing: a key must follow]"),
         ("lake", "wh/" + "z" * 60, f"lake/wh/[{'z' * 40}]; the location goes on with [orders/]"),
@@ -234,3 +271,17 @@ def test_nothing_is_suggested_where_no_grant_would_help() -> None:
     assert (
         suggest(world.state, world.catalog, Subject.of(BOB), Deny(Reason.NO_READ_DATA, "", table.id), request()) == ""
     )
+
+
+@pytest.mark.parametrize(
+    "name", ("plain", 'a "b"', "a\\b", "\u00e9\u65e5", "a\x1b[2J", "a\x7f\u200b", "it's", "a: b", "#x")
+)
+def test_a_fix_is_yaml_that_means_the_same_name(name: str) -> None:
+    """A fix that is pasted into the policy must grant on the table that was asked for, and not steer a terminal."""
+    world = World()
+    _, fix = _told(world, request(key=KEY), world.table(name, given={}))
+    assert fix.isascii()
+    assert fix.isprintable()
+    document = load_yaml(fix.partition(": ")[2], "fix")
+    assert isinstance(document, dict)
+    assert document["grants"][0]["table"] == name

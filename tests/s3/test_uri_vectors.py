@@ -6,11 +6,18 @@ the bucket and key that the vector expects; one that would have to be guessed is
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from signproxy.errors import Reason
+from signproxy.s3.canonical import canonical_path
+from signproxy.s3.key import check_key
 from signproxy.s3.request import S3Request
 from signproxy.s3.storage import Endpoint, EndpointIndex, Storage, StorageKind, Style, aws_endpoints
+from signproxy.s3.uri import decode_once, is_canonical, split_plain, split_uri
 from tests.s3.world import outcome, wire
 
 PATH = (Style.PATH,)
@@ -354,3 +361,85 @@ def test_the_longest_uri_is_read_and_one_past_it_is_not() -> None:
     at_limit = base + "a" * (8192 - len(base))
     assert _answer(_aws("us-west-2"), at_limit, "us-west-2") == ("bkt", "k")
     assert _answer(_aws("us-west-2"), at_limit + "a", "us-west-2") is Reason.URI_MALFORMED
+
+
+_PIECES = st.lists(
+    st.sampled_from(
+        [
+            "/",
+            "a",
+            "wh",
+            ".",
+            "..",
+            "-",
+            "_",
+            "~",
+            "%",
+            "%2F",
+            "%3D",
+            "=",
+            "+",
+            "?",
+            "#",
+            "@",
+            "\\",
+            " ",
+            "\u00e9",
+            "t1.x",
+        ]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(_PIECES)
+def test_what_is_plain_needs_none_of_the_other_looks(path: str) -> None:
+    """One match stands for grammar, decoding, key rules and canonical form; so it must imply each of them."""
+    uri = f"https://s3.us-west-2.amazonaws.com{path}"
+    plain = split_plain(uri)
+    if plain is None:
+        return
+    assert split_uri(uri) == (*plain, None)
+    assert decode_once(plain[1]) == plain[1]
+    assert is_canonical(plain[1])
+    assert canonical_path(plain[1]) == plain[1]
+    check_key(plain[1][1:])
+
+
+_PLAIN_PATHS = [
+    ("/bkt/wh/t1/00000-1-abc_d~e.parquet", True),
+    ("/bkt", True),
+    ("/a.b", True),
+    ("/a..", True),
+    ("", False),
+    ("/", False),
+    ("/a/", False),
+    ("//a", False),
+    ("/a//b", False),
+    ("/.a", False),
+    ("/a/../b", False),
+    ("/a%3Db", False),
+    ("/a=b", False),
+    ("/a?x", False),
+    ("/a\n", False),
+]
+
+
+@pytest.mark.parametrize(("path", "plain"), _PLAIN_PATHS)
+def test_plain_is_what_engines_write(path: str, plain: bool) -> None:
+    """If nothing were plain, the quick way would be dead code; if too much, it would be a hole."""
+    assert (split_plain(f"https://s3.us-west-2.amazonaws.com{path}") is not None) is plain
+
+
+def test_a_plain_uri_is_short_enough_for_its_key() -> None:
+    """The length of the key is not looked at again."""
+    base = "https://s3.us-west-2.amazonaws.com/"
+    assert split_plain(base + "a" * (1024 - len(base))) is not None
+    assert split_plain(base + "a" * (1025 - len(base))) is None
+
+
+@given(st.text(alphabet="aZ09-._~/%=+ \u00e9", max_size=30))
+def test_the_canonical_form_is_recognised_exactly(text: str) -> None:
+    """A path that is signed as it came must be what S3 makes of it."""
+    raw = "/" + quote(text, safe="/=+")
+    assert is_canonical(raw) == (canonical_path(decode_once(raw)) == raw)

@@ -130,16 +130,14 @@ def bulk_delete(desk: Desk, world: World, draft: Draft) -> str:
     """Delete by a body whose keys, or whose reading of them, leave the table."""
     chance = desk.chance
     draft.method, draft.raw_key, draft.query, draft.headers = "POST", "", ["delete"], {}
-    own, (_bucket, foreign) = f"{draft.table.root}/data/0-gone", chance.choice(list(world.canaries))
-    other = chance.choice(
-        (foreign, foreign, f"{draft.table.root}/../t2/data/UPPER.parquet", draft.table.root, f"{own}/", f"/{own}")
-    )
-    text = bulk_body([own, other] if chance.random() < 0.6 else [other])
+    own = f"{draft.table.root}/data/0-gone"
+    foreign = chance.choice([key for bucket, key in world.canaries if bucket == draft.table.bucket])
+    other = foreign
+    if chance.random() < 0.3:
+        other = chance.choice((f"{draft.table.root}/../t2/data/UPPER.parquet", draft.table.root, f"{own}/", f"/{own}"))
     plain = f"<Key>{own}</Key>"
     odd = chance.choice(
         (
-            text,
-            text,
             bulk_body([own]).replace(plain, f"<Key><![CDATA[{other}]]></Key>"),
             bulk_body([own]).replace(plain, f"<Key>{own}</Key><Key>{other}</Key>"),
             bulk_body([own]).replace(plain, f"<Key>{own}<!-- -->{other}</Key>"),
@@ -160,7 +158,7 @@ def bulk_delete(desk: Desk, world: World, draft: Draft) -> str:
             "not xml",
         )
     )
-    set_body(draft, odd)
+    set_body(draft, odd if chance.random() < 0.5 else bulk_body(chance.choice(([own, other], [other, own], [other]))))
     if chance.random() < 0.1:
         draft.body = None
     if chance.random() < 0.1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -68,7 +70,8 @@ def _create_bucket(owner: Owner, _world: World) -> None:
 
 
 def _configure_bucket(owner: Owner, _world: World) -> None:
-    owner.must("PUT", LAKE, "tagging=", body=TAGS)
+    digest = base64.b64encode(hashlib.md5(TAGS, usedforsecurity=False).digest()).decode()
+    owner.must("PUT", LAKE, "tagging=", headers={"content-md5": digest}, body=TAGS)
 
 
 @pytest.mark.parametrize(

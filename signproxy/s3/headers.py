@@ -20,6 +20,9 @@ MAX_HEADER_BYTES = 16 * 1024
 _PLANS_KEPT = 1024
 """Clients repeat a handful of header sets; the bound is there for those who do not."""
 
+_KEPT_LENGTH = 1024
+"""Characters of the names of a set that is kept; the longest of a real client has some 300."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _SIGNED_VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -56,9 +59,10 @@ def plan_for(headers: dict[str, list[str]]) -> Plan:
     plan = _plans.get(names)
     if plan is None:
         plan = _plan(names)
-        if len(_plans) >= _PLANS_KEPT:
-            _plans.clear()
-        _plans[names] = plan
+        if sum(map(len, names)) <= _KEPT_LENGTH:
+            if len(_plans) >= _PLANS_KEPT:
+                _plans.clear()
+            _plans[names] = plan
     return plan
 
 

@@ -17,7 +17,6 @@ from signproxy.inventory.source import FilePolicySource
 from signproxy.s3.storage import Storage
 from signproxy.server.issuers import issuers_of, static_tokens_of
 
-AMAZON_HOSTS = (".amazonaws.com", ".amazonaws.com.cn")
 _BUILT_IN_CLASSES = {"static": f"{BUILT_IN}.static:StaticProvider"}
 
 
@@ -63,11 +62,10 @@ def audit_sink(settings: Settings) -> AuditSink:
 
 
 def _binding(name: str, binding: StorageBinding, settings: Settings) -> Binding:
-    hosts = tuple(host for named in binding.hosts for host in (AMAZON_HOSTS if named == "aws" else (named,)))
     return Binding(
         name,
         _spec(binding.credentials, settings),
-        hosts,
+        binding.hosts,
         {bucket: _spec(provider, settings) for bucket, provider in binding.buckets.items()},
     )
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from signproxy.errors import PolicyInvalid
+from signproxy.errors import Invalid
 from signproxy.inventory.source import PolicySource
 from signproxy.policy.state import PolicyState
 from signproxy.telemetry.log import get_logger
@@ -21,9 +20,13 @@ _log = get_logger("signproxy.policy")
 class PolicyHolder:
     """The one reference to the state; requests read it once, a reload replaces it between two of them."""
 
-    def __init__(self, source: PolicySource, state: PolicyState) -> None:
+    def __init__(
+        self, source: PolicySource, state: PolicyState, prepare: Callable[[PolicyState], Awaitable[None]]
+    ) -> None:
         self._source = source
         self._state = state
+        self._prepare = prepare
+        """Brings up what a new state needs, such as credentials for its storages; raises Invalid if it cannot."""
         self._on_swap: list[Callable[[PolicyState], None]] = []
         self._reloading: asyncio.Task[bool] | None = None
         self._again = False
@@ -42,7 +45,8 @@ class PolicyHolder:
         sys.setswitchinterval(_LOADING_SWITCH_INTERVAL)
         try:
             state = await asyncio.to_thread(self._source.load, self._state.epoch + 1)
-        except PolicyInvalid as invalid:
+            await self._prepare(state)
+        except Invalid as invalid:
             for finding in invalid.findings:
                 _log.error("policy not accepted", finding=str(finding))
             return False
@@ -52,8 +56,6 @@ class PolicyHolder:
         self._state = state
         for listener in self._on_swap:
             listener(state)
-        # A collection would walk every table; what the state holds lives until the next swap anyway.
-        gc.freeze()
         _log.info("policy accepted", policy_rev=state.rev, policy_epoch=state.epoch, changed=changed)
         return True
 

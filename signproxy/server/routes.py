@@ -17,6 +17,8 @@ MAX_SEGMENT = 4096
 
 _ROUTES_KEPT = 4096
 """Clients repeat the route of a table for each of its files."""
+_KEPT_LENGTH = 512
+"""Paths are read before the caller is known: what strangers make up must not add up to more than 2 MB."""
 
 _RESERVED = frozenset({"api", "catalogs"})
 # A separator inside a name would move a level; other control characters never belong to a name.
@@ -49,9 +51,10 @@ def find_route(raw_path: str) -> Route:
     route = _routes.get(raw_path)
     if route is None:
         route = _parse(raw_path)
-        if len(_routes) >= _ROUTES_KEPT:
-            _routes.clear()
-        _routes[raw_path] = route
+        if len(raw_path) <= _KEPT_LENGTH:
+            if len(_routes) >= _ROUTES_KEPT:
+                _routes.clear()
+            _routes[raw_path] = route
     return route
 
 

@@ -84,12 +84,17 @@ class Server:
         """Bring everything up in the order of the request's way; `stack` takes it down in the reverse."""
         source = build.policy_source(settings)
         state = source.load(1)
-        holder = PolicyHolder(source, state)
         rooms = Rooms(settings)
+        bindings = build.bindings(settings)
+
+        async def bring_up_credentials(new: PolicyState) -> None:
+            await rooms.credentials.start(_storages(new), bindings)
+
+        holder = PolicyHolder(source, state, bring_up_credentials)
         stack.callback(rooms.close_audit)
         stack.push_async_callback(rooms.credentials.aclose)
         stack.push_async_callback(rooms.authenticator.aclose)
-        await rooms.credentials.start(_storages(state), build.bindings(settings))
+        await bring_up_credentials(state)
         await rooms.authenticator.start()
         rooms.trail.start()
         stack.push_async_callback(holder.aclose)
@@ -136,11 +141,7 @@ class Server:
         metrics.audit_dropped.read_from(lambda: {(): rooms.trail.state.dropped})
         metrics.audit_refused.read_from(lambda: {(): rooms.trail.state.refused})
         metrics.audit_errors.read_from(lambda: {(): rooms.trail.state.errors})
-        metrics.credentials_expiry.read_from(
-            lambda: {
-                (each.storage,): each.expires_at for each in rooms.credentials.states if each.expires_at is not None
-            }
-        )
+        metrics.credentials_expiry.read_from(lambda: rooms.credentials.expiries)
 
     def _swapped(self, state: PolicyState) -> None:
         self._rooms.authenticator.forget()

@@ -32,7 +32,7 @@ _OPTIONS = (
     "no:cacheprovider",
     "--timeout=0",
     "--capture=no",
-    "--tb=native",
+    "--tb=short",
     "--assert=plain",
 )
 IMPORT = ""

@@ -168,7 +168,7 @@ def drafts(draw: Draw) -> Draft:
     store, bucket, prefix = place.split(" ", 2)
     reads = draw(st.booleans())
     shape: _Shape = _pick(draw, _ODD_SHAPES if _seldom(draw, 12) else _READS if reads else _WRITES)
-    who = str(_pick(draw, CALLERS)) if _seldom(draw, 4) else _fitting(table, reads=reads and shape in _READS)
+    who = str(_pick(draw, CALLERS)) if _seldom(draw, 8) else _fitting(table, reads=reads and shape in _READS)
     query, body, headers = shape.query, None, {}
     if shape.on == "object":
         raw_key = _spelled(draw, _key_near(draw, table, place))

@@ -288,6 +288,10 @@ def test_plans_are_kept_by_the_names_and_their_number_is_bounded(monkeypatch: py
     assert len(module._plans) == 3
     plan_for({"Via": ["a"]})
     assert len(module._plans) == 1
+    for length, kept in ((1024, True), (1025, False)):
+        name = "x-amz-meta-" + "a" * (length - len("x-amz-meta-"))
+        assert plan_for({name: ["a"]}).signed[0][0] == name
+        assert ((name,) in module._plans) is kept
 
 
 def test_a_refused_name_is_never_planned() -> None:

@@ -229,6 +229,10 @@ def test_routes_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> No
     for number in range(10):
         assert find_route(f"/v1/namespaces/ns/tables/t{number}/sign").endpoint is Endpoint.SIGN
         assert len(routes._routes) <= 3
+    for length, kept in ((512, True), (513, False)):
+        path = f"/v1/namespaces/ns/tables/{'t' * (length - len('/v1/namespaces/ns/tables//sign'))}/sign"
+        assert find_route(path).endpoint is Endpoint.SIGN
+        assert (path in routes._routes) is kept
 
 
 def test_a_path_without_a_slash_is_no_path() -> None:

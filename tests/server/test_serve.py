@@ -276,3 +276,22 @@ def test_a_missing_secret_starts_and_is_not_ready(serve: Start) -> None:
     assert text.startswith("credentials: s: ")
     assert SECRET not in served.log.read_text()
     assert served.stop() == 0
+
+
+def test_a_storage_that_a_reload_adds_has_credentials(serve: Start) -> None:
+    """A new bucket that answers 503 until the next restart is no reload."""
+    served = serve()
+    assert served.sign() == 200
+    served.policy.write_text(
+        POLICY.replace("buckets: [lake]", "buckets: [lake, second]").replace(
+            'tables: [{name: t, namespace: n, location: "s3://lake/t"}',
+            'tables: [{name: t, namespace: n, location: "s3://lake/t"}, '
+            '{name: u, namespace: n, location: "s3://second/u"}',
+        )
+    )
+    served.process.send_signal(signal.SIGHUP)
+    served.wait_for("policy accepted")
+    message = sign_message("GET", "http://127.0.0.1:9/second/u/f", region="us-east-1")
+    address = served.wait_for("serving")["address"]
+    assert served.request(address, "POST", "/v1/aws/s3/sign", json.dumps(message).encode())[0] == 200
+    assert served.stop() == 0

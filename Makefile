@@ -47,10 +47,10 @@ docs-check: $(TEST) ## Fail when a table of the documentation differs from the c
 	$(BIN)/python -m signproxy.cli.docs --check
 
 e2e: $(TEST) ## Run every end-to-end test: real clients on real stores.
-	$(BIN)/pytest tests/e2e -p no:randomly --timeout=600
+	$(BIN)/pytest tests/e2e -p no:randomly
 
 e2e-ci: $(TEST) ## Run the end-to-end tests of every change.
-	$(BIN)/pytest tests/e2e -p no:randomly --timeout=300 -m ci
+	$(BIN)/pytest tests/e2e -p no:randomly -m ci
 
 bench: $(TEST) ## Measure ratios against peers and floors; writes bench/results.json.
 	$(BIN)/python -m bench

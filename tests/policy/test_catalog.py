@@ -7,7 +7,15 @@ import gc
 import pytest
 
 from signproxy.model import NAMESPACE_SEPARATOR
-from signproxy.policy.catalog import MetadataLevel, Overwrite, Place
+from signproxy.policy.catalog import (
+    Binding,
+    CatalogKind,
+    MetadataLevel,
+    Overlap,
+    Overwrite,
+    Place,
+    TableSettings,
+)
 from tests.policy.world import World
 
 
@@ -60,3 +68,26 @@ def test_tables_are_invisible_to_the_garbage_collector() -> None:
     table = world.table()
     assert not any(map(gc.is_tracked, (table, table.id, table.namespace, table.settings)))
     assert not any(part is table.namespace for part in gc.get_referrers(table))
+
+
+def test_the_words_of_the_policy_language() -> None:
+    """Policies that were written once must still be read."""
+    words = {
+        kind: [member.value for member in kind] for kind in (Binding, CatalogKind, MetadataLevel, Overlap, Overwrite)
+    }
+    assert words == {
+        Binding: ["strict", "by-location"],
+        CatalogKind: ["internal", "external"],
+        MetadataLevel: ["protected", "sealed", "open"],
+        Overlap: ["forbidden", "allowed"],
+        Overwrite: ["allowed", "forbid"],
+    }
+
+
+def test_the_defaults_of_a_table() -> None:
+    """Metadata is protected unless somebody says otherwise; overwriting is allowed, for Iceberg never does it."""
+    settings = TableSettings("aws", "lake")
+    assert settings.metadata is MetadataLevel.PROTECTED
+    assert settings.overwrite is Overwrite.ALLOWED
+    assert settings.extra == ()
+    assert settings.metadata_place is None

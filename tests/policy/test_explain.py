@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from signproxy.documents import load_yaml
@@ -89,9 +90,42 @@ def test_remembered_rules_are_exact_and_bounded(monkeypatch: pytest.MonkeyPatch)
     assert rights.rules(world.catalog, tables[3], SIGN_S3_READ_REQUEST) == (
         "analyst@catalog:lake+analyst@namespace:lake.b"
     )
+    # Equal grants in one namespace are remembered once, and told with each table's own name.
+    twin = msgspec.structs.replace(tables[0], id=TableId("lake", "a", "twin"))
+    for table, name in ((tables[0], "a0"), (twin, "twin"), (tables[0], "a0")):
+        told = rights.rules(world.catalog, table, SIGN_S3_READ_REQUEST)
+        assert told == f"analyst@catalog:lake+analyst@table:lake.a.{name}"
     alone = World()
     own = alone.table()
     assert Rights(frozenset({ROLE}), 0).rules(alone.catalog, own, 3) == "analyst@table:lake.sales.orders"
+
+
+def test_shared_grants_are_told_apart_by_namespace() -> None:
+    """Equal grants are one object; where they come from still differs from namespace to namespace."""
+    given = grants(SIGN, READ)
+    world = World()
+    own = world.table("own", "wh/own/", {}, namespace=world.namespace("a"))
+    inherited = world.table("inherited", "wh/in/", {}, namespace=world.namespace("b", given))
+    rights = Rights(frozenset({ROLE}), 0)
+    for table, rule in ((own, "analyst@table:lake.a.own"), (inherited, "analyst@namespace:lake.b")):
+        shared = msgspec.structs.replace(table, grants=given)
+        assert rights.rules(world.catalog, shared, SIGN_S3_READ_REQUEST) == rule
+    assert len(rights._rules) == 2
+    # A second question for the same table is answered from memory.
+    remembered = dict(rights._rules)
+    rights.rules(world.catalog, msgspec.structs.replace(own, grants=given), SIGN_S3_READ_REQUEST)
+    assert {key: id(text) for key, text in rights._rules.items()} == {key: id(text) for key, text in remembered.items()}
+
+
+def test_several_roles_on_one_table_are_all_named() -> None:
+    """Two roles may each give half of what was needed; their order must not depend on the order of grants."""
+    world = World()
+    both = {OTHER_ROLE: mask_of([READ]), ROLE: mask_of([SIGN])}
+    table = world.table(given=both)
+    rights = Rights(frozenset(both), 0)
+    assert rights.rules(world.catalog, table, SIGN_S3_READ_REQUEST) == (
+        "analyst@table:lake.sales.orders+loader@table:lake.sales.orders"
+    )
 
 
 def test_a_role_without_a_name_is_shown_by_its_number() -> None:

@@ -235,3 +235,13 @@ def test_the_detail_names_the_key() -> None:
     decision = sealed.decide(request(Operation.LIST_OBJECTS_V2, prefix="wh/orders/"), table)
     assert getattr(decision, "detail", "") == "prefix 'wh/orders/'"
     assert getattr(decision, "table", None) == table.id
+
+
+def test_metadata_in_another_bucket_has_no_ancestor_here() -> None:
+    """A folder may be deleted although a folder of the same name holds metadata elsewhere."""
+    world = World()
+    table = world.table(extra=(Place("aws", "cold", "wh/"),))
+    assert world.reason(request(Operation.DELETE_OBJECT, "wh/orders", bucket="cold"), table) is Reason.ALLOWED
+    assert world.reason(request(Operation.DELETE_OBJECT, "wh/metadata", bucket="cold"), table) is (
+        Reason.METADATA_PROTECTED
+    )

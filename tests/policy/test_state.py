@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.model import Principal
 from signproxy.policy import state as state_module
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Binding, Catalog, CatalogKind, Overlap
 from signproxy.policy.rights import Rights, granted
 from signproxy.policy.state import PolicyState
 from tests.policy.world import AWS
@@ -53,6 +53,10 @@ def test_a_new_state_is_off() -> None:
     catalog = Catalog("lake", storages={})
     assert not catalog.remote_signing
     assert not catalog.allow_external
+    assert catalog.kind is CatalogKind.INTERNAL
+    assert catalog.binding is Binding.STRICT
+    assert catalog.overlap is Overlap.FORBIDDEN
+    assert (catalog.prefixes, catalog.roles, catalog.grants) == ((), {}, {})
 
 
 @pytest.mark.parametrize(
@@ -75,8 +79,8 @@ def test_roles_come_from_the_policy_and_from_the_token(principal: Principal, exp
     """A role too many opens a catalog; one too few locks a team out."""
     state = _state()
     assert state.rights(principal, state.catalogs["lake"]) == expected
-    # Remembered answers are the same ones.
-    assert state.rights(principal, state.catalogs["lake"]) == expected
+    # Remembered answers are the very same ones, with all that they remember themselves.
+    assert state.rights(principal, state.catalogs["lake"]) is state.rights(principal, state.catalogs["lake"])
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,10 @@ def _key_near(draw: Draw, table: Table, place: str) -> str:
     )
 
 
-def _spelled(draw: Draw, key: str) -> str:
+def _spelled(draw: Draw, key: str, bend: int) -> str:
     if not key:
         return key
-    family = spellings.HOSTILE if _seldom(draw, 4) else spellings.HONEST
+    family = spellings.HOSTILE if _seldom(draw, bend) else spellings.HONEST
     return str(_pick(draw, family)(draw, key))
 
 
@@ -143,9 +143,9 @@ _WRITES = (
     _Shape("GET", "versions&prefix={}&delimiter=/", "prefix"), _Shape("GET", "uploads&prefix={}", "prefix"),
 )  # fmt: skip
 _ODD_SHAPES = (
-    _Shape("PATCH"), _Shape("get"), _Shape("GET", "list-type=2", "prefix"), _Shape("POST"), _Shape("HEAD", "", "prefix"),
-    _Shape("GET", "", "prefix"), _Shape("PUT", "", "prefix"), _Shape("DELETE", "", "prefix"), _Shape("POST", "delete"),
-    _Shape("GET", "list-type=1&prefix={}", "prefix"), _Shape("GET", "list-type=2&prefix={}"), _Shape("OPTIONS"),
+    _Shape("PATCH"), _Shape("get"), _Shape("GET", "list-type=2", "prefix"), _Shape("POST"),
+    _Shape("HEAD", "", "prefix"), _Shape("GET", "", "prefix"), _Shape("PUT", "", "prefix"), _Shape("DELETE", "", "prefix"),
+    _Shape("POST", "delete"), _Shape("GET", "list-type=1&prefix={}", "prefix"), _Shape("GET", "list-type=2&prefix={}"), _Shape("OPTIONS"),
     _Shape("GET", "list-type=2&prefix={}&prefix={}", "prefix"),
 )  # fmt: skip
 
@@ -155,14 +155,24 @@ def _bulk(draw: Draw, keys: list[str]) -> str:
     body = f"<Delete>{objects}<Quiet>true</Quiet></Delete>"
     if _seldom(draw, 8):
         place = draw(st.integers(0, len(body)))
-        odd = ("<!-- x -->", "<VersionId>1</VersionId>", "&amp;", "&#47;", "&#x2e;", "<Key>x</Key>", " ", "<![CDATA[x]]>", "\0")
+        odd = (
+            "<!-- x -->",
+            "<VersionId>1</VersionId>",
+            "&amp;",
+            "&#47;",
+            "&#x2e;",
+            "<Key>x</Key>",
+            " ",
+            "<![CDATA[x]]>",
+            "\0",
+        )
         body = body[:place] + str(_pick(draw, odd)) + body[place:]
     return body
 
 
 @st.composite
-def drafts(draw: Draw) -> Draft:
-    """Return a sign request; the smallest one is a plain read of a table by its reader."""
+def drafts(draw: Draw, *, bend: int = 4) -> Draft:
+    """Return a sign request; one in `bend` of its keys is spelled as no honest client would."""
     table: Table = _pick(draw, TABLES)
     place = str(_pick(draw, table.places))
     store, bucket, prefix = place.split(" ", 2)
@@ -171,10 +181,11 @@ def drafts(draw: Draw) -> Draft:
     who = str(_pick(draw, CALLERS)) if _seldom(draw, 8) else _fitting(table, reads=reads and shape in _READS)
     query, body, headers = shape.query, None, {}
     if shape.on == "object":
-        raw_key = _spelled(draw, _key_near(draw, table, place))
+        raw_key = _spelled(draw, _key_near(draw, table, place), bend)
     else:
         raw_key = ""
-        query = query.replace("{}", _spelled(draw, str(_pick(draw, (prefix, prefix + "a", _key_near(draw, table, place))))))
+        asked = str(_pick(draw, (prefix, prefix + "a", _key_near(draw, table, place))))
+        query = query.replace("{}", _spelled(draw, asked, bend))
     if shape.on == "keys" and not _seldom(draw, 10):
         keys = [_key_near(draw, table, place) for _ in range(draw(st.integers(1, 3)))]
         body = _bulk(draw, keys)
@@ -182,7 +193,7 @@ def drafts(draw: Draw) -> Draft:
         name, value = _pick(draw, _ODD_HEADERS if _seldom(draw, 12) else _HEADERS)
         headers[name] = [value] if not _seldom(draw, 20) else [value] * draw(st.integers(0, 2))
     if shape.copies:
-        source = _spelled(draw, _key_near(draw, table, place))
+        source = _spelled(draw, _key_near(draw, table, place), bend)
         headers["x-amz-copy-source"] = [f"{_pick(draw, ('/', ''))}{bucket}/{source}"]
     if _seldom(draw, 10):
         query = f"{query}&{_pick(draw, _ODD_QUERIES)}" if query else str(_pick(draw, _ODD_QUERIES))

@@ -31,6 +31,8 @@ class Touch:
     store: str
     bucket: str
     readings: frozenset[str]
+    plain: frozenset[str]
+    """The readings of S3 itself, and of stores and proxies that fold slashes or resolve dot segments."""
 
 
 class UnknownRequest(AssertionError):
@@ -57,9 +59,9 @@ def touched(
         return _object(method, store, bucket, raw_key, names, headers), frozenset(names)
     if method == "POST" and names.keys() - {"x-id", "x-signproxy-id"} == {"delete"}:
         keys = _deleted(body or "")
-        return tuple(Touch(Use.DELETE, store, bucket, readings_of_text(key)) for key in keys), frozenset(names)
+        return tuple(_touch(Use.DELETE, store, bucket, key) for key in keys), frozenset(names)
     if method == "GET" and (names.get("list-type") == "2" or "versions" in names or "uploads" in names):
-        return (Touch(Use.LIST, store, bucket, readings_of_text(names.get("prefix", ""))),), frozenset(names)
+        return (_touch(Use.LIST, store, bucket, names.get("prefix", "")),), frozenset(names)
     raise UnknownRequest(f"{method} {uri}")
 
 
@@ -122,7 +124,7 @@ def _object(
     if method == "GET" and "uploadId" in names:
         # Who may see the parts of an upload may write.
         use = Use.WRITE
-    touches = [Touch(use, store, bucket, readings_of_path(raw_key))]
+    touches = [_touch(use, store, bucket, _decoded(raw_key), raw_key)]
     for name, values in headers.items():
         if name.lower() == "x-amz-copy-source":
             touches += [_source(store, value) for value in values]
@@ -136,7 +138,7 @@ def _source(store: str, value: str) -> Touch:
     other_bucket, _, other_key = _decoded(value).removeprefix("/").partition("?")[0].partition("/")
     if other_bucket != bucket:
         raise UnknownRequest(f"copy source {value!r} has two buckets")
-    return Touch(Use.READ, store, bucket, readings_of_path(raw_key) | readings_of_text(other_key))
+    return _touch(Use.READ, store, bucket, other_key, raw_key)
 
 
 def _deleted(body: str) -> list[str]:
@@ -151,36 +153,21 @@ def _deleted(body: str) -> list[str]:
     return keys
 
 
-def readings_of_path(raw: str) -> frozenset[str]:
-    """Return the keys that stores, and the proxies before them, may take a raw path for."""
-    readings = set(readings_of_text(_decoded(raw)))
+def _touch(use: Use, store: str, bucket: str, key: str, raw: str = "") -> Touch:
+    """Read a decoded key, and its raw path where it has one, in every way."""
     # Proxies resolve what they see before a store decodes the rest; escaped dots and slashes count as plain ones.
-    for early in (raw, re.sub("%2[eE]", ".", raw), re.sub("%2[fF]", "/", raw), re.sub("%5[cC]", "/", raw)):
-        readings |= readings_of_text(_decoded(_resolved(early)))
-    return frozenset(readings)
+    seen = {raw, re.sub("%2[eE]", ".", raw), re.sub("%2[fF]", "/", raw), re.sub("%5[cC]", "/", raw)} if raw else set()
+    texts = {key, *([_decoded(raw)] if raw else []), *(_decoded(_resolved(early)) for early in seen)}
+    return Touch(
+        use,
+        store,
+        bucket,
+        frozenset(lenient(text) for lenient in _LENIENCE for text in texts),
+        frozenset(lenient(text) for lenient in _LENIENCE[:_PLAIN] for text in texts),
+    )
 
 
-_LENIENCE: tuple[Callable[[str], str], ...] = (
-    lambda key: key,
-    # SeaweedFS and nginx fold.
-    lambda key: re.sub("/+", "/", key),
-    lambda key: _resolved(key),
-    # Windows file systems, WHATWG parsers, MinIO's own checks.
-    lambda key: _resolved(key.replace("\\", "/")),
-    # Servlet containers drop path parameters.
-    lambda key: _resolved(re.sub(";[^/]*", "", key)),
-    lambda key: _resolved("/".join(segment.strip() for segment in key.split("/"))),
-    lambda key: _resolved("/".join(segment.rstrip(". ") or segment for segment in key.split("/"))),
-    # C stops at NUL, loggers and header parsers at a line end.
-    lambda key: re.split("[\x00\r\n]", key)[0],
-    lambda key: re.sub("[\x00-\x1f\x7f]", "", key),
-    lambda key: _resolved(re.sub("[\u200b-\u200f\u2028\u2029\ufeff]", "", key)),
-)
-
-
-def readings_of_text(key: str) -> frozenset[str]:
-    """Return the keys that stores may take a decoded key for."""
-    return frozenset(lenient(key) for lenient in _LENIENCE)
+_PLAIN = 3
 
 
 def _resolved(path: str) -> str:
@@ -199,3 +186,22 @@ def _resolved(path: str) -> str:
 
 def _decoded(raw: str) -> str:
     return unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
+
+
+_PLAIN = 3
+_LENIENCE: tuple[Callable[[str], str], ...] = (
+    lambda key: key,
+    # SeaweedFS and nginx fold.
+    lambda key: re.sub("/+", "/", key),
+    _resolved,
+    # Windows file systems, WHATWG parsers, MinIO's own checks.
+    lambda key: _resolved(key.replace("\\", "/")),
+    # Servlet containers drop path parameters.
+    lambda key: _resolved(re.sub(";[^/]*", "", key)),
+    lambda key: _resolved("/".join(segment.strip() for segment in key.split("/"))),
+    lambda key: _resolved("/".join(segment.rstrip(". ") or segment for segment in key.split("/"))),
+    # C stops at NUL, loggers and header parsers at a line end.
+    lambda key: _resolved(re.split("[\x00\r\n]", key)[0]),
+    lambda key: _resolved(re.sub("[\x00-\x1f\x7f]", "", key)),
+    lambda key: _resolved(re.sub("[\u200b-\u200f\u2028\u2029\ufeff]", "", key)),
+)

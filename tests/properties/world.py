@@ -288,7 +288,8 @@ def _check_right(signed: Signed, table: Table, touch: Touch) -> None:
     assert ("w" if touch.use in (Use.WRITE, Use.DELETE) else "r") in rights, (table, touch)
     if table.metadata == "open":
         return
-    for reading in touch.readings:
+    # Names are guarded as S3 reads them; which table a key lies in holds for every reading.
+    for reading in touch.plain:
         closed = reading.endswith((".metadata.json", ".metadata.json.gz", "/version-hint.text"))
         below = False
         for place in table.places:
@@ -313,5 +314,5 @@ def _check_once(signed: Signed, owners: list[Table], touch: Touch, touches: int)
     completes = method == "POST" and "uploadId" in query
     if completes or (method == "PUT" and "uploadId" not in query and "tagging" not in query):
         assert touches == 1
-        assert signed.answer["headers"]["If-None-Match"] == ["*"]
+        assert signed.answer["headers"].get("If-None-Match") == ["*"]
         assert "if-none-match" in signed.answer["headers"]["Authorization"][0]

@@ -181,7 +181,7 @@ def test_a_policy_cannot_send_signatures_to_a_new_host(serve: Start) -> None:
 
 
 def test_a_rotated_audit_file_is_begun_anew(serve: Start) -> None:
-    """logrotate moves the file away; events that go on into the moved one are lost to whoever reads the new."""
+    """Logrotate moves the file away; events that go on into the moved one are lost to whoever reads the new."""
     served = serve()
     assert served.sign() == 200
     deadline = time.monotonic() + WAIT

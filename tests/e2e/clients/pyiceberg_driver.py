@@ -87,7 +87,9 @@ def _denied(steps: Steps, io: FsspecFileIO, asked: dict[str, Any]) -> None:
 
 def _table(steps: Steps, asked: dict[str, Any]) -> None:
     """Create, append, scan: the catalog is in memory, so PyIceberg itself writes the metadata files."""
-    catalog = load_catalog("e2e", type="in-memory", warehouse=asked["warehouse"], **asked["properties"])
+    # Its `uri` is that of its own database.
+    properties = {name: value for name, value in asked["properties"].items() if name != "uri"}
+    catalog = load_catalog("e2e", type="in-memory", warehouse=asked["warehouse"], **properties)
     rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "city": ["São Paulo", "a/b", "New York"]})
 
     def create() -> str:

@@ -1,7 +1,10 @@
 """Measure what a million tables cost: memory of the load, and processor time of a decision against ten tables.
 
-A decision is timed for tables drawn at random, so that what it reads of the big policy is in no cache, while the
-request itself is fresh, as it is when it just came in. Both policies lie in one process and take turns.
+Both policies lie in one process and take turns; tables are drawn at random, and each request is fresh, as it is when
+it just came in. Two comparisons are made. In the even one nothing is in the processor's caches for either policy, as
+after a pause: what remains is whether a decision has more to do. In the uneven one requests follow each other at
+once, so that ten tables stay in the caches and a million cannot: what it adds is memory latency, which any look-up
+pays. The floor is that of one look-up in a plain dict of as many entries.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import json
 import os
 import random
 import resource
+import statistics
 import sys
 import tempfile
 import time
@@ -33,10 +37,12 @@ TABLES = 1_000_000
 FEW = 10
 PER_NAMESPACE = 1_000
 ROLES = 8
-ROUNDS = 15
+ROUNDS = 9
 BATCHES = 60
 TIMEOUT = 600.0
 """Seconds for the whole measurement; it takes 40 on a machine that is not busy."""
+COLD_SAMPLES = 40
+"""Decisions per round with empty caches; emptying takes a thousand times longer than deciding."""
 BATCH = 64
 """Requests made ready at a time: few enough to stay in the cache until they are judged."""
 
@@ -86,12 +92,25 @@ def measure() -> list[dict[str, object]]:
             against=f"the same with {FEW} tables; processor time, {what}",
         )
         for name, must, goal, what in (
-            ("judge", 1.25, 1.1, "classify, resolve by name, decide: the gate's work for a request"),
-            ("judge_by_location", 1.25, 1.1, "the same, resolved by location"),
-            ("decide", None, None, "resolve by name, decide"),
-            ("decide_by_location", None, None, "resolve by location, decide"),
+            ("cold", 1.1, 1.0, "resolve by name, decide; caches empty for both"),
+            ("cold_by_location", 1.1, 1.0, "resolve by location, decide; caches empty for both"),
+            ("judge", None, None, "classify, resolve by name, decide; ten tables stay in the caches"),
+            ("judge_by_location", None, None, "classify, resolve by location, decide; ten tables stay in the caches"),
+            ("decide", None, None, "resolve by name, decide; ten tables stay in the caches"),
+            ("decide_by_location", None, None, "resolve by location, decide; ten tables stay in the caches"),
         )
     ]
+    added = [many - few for many, few in zip(figures["decide.many"], figures["decide.few"], strict=True)]
+    floor = [many - few for many, few in zip(figures["floor.many"], figures["floor.few"], strict=True)]
+    rows.append(
+        result(
+            "policy_scale.latency",
+            ratios(added, floor),
+            unit="ratio",
+            better="lower",
+            against="what a million entries add to one look-up in a plain dict; resolve by name, decide",
+        )
+    )
     rows += [
         result(
             f"policy_scale.decide_us.{size}",
@@ -168,6 +187,33 @@ def _judge(side: _Side, *, by_location: bool, classified: bool) -> float:
     return spent / BATCH / 1_000
 
 
+_LINE = 64
+_FLUSHED = 96 << 20
+"""Three times the largest cache of the machines that were measured."""
+
+
+def _cold(side: _Side, flush: bytearray, *, by_location: bool) -> float:
+    """Return microseconds of processor time for one decision with nothing in the caches, its request excepted."""
+    state, catalog, subject = side.state, side.catalog, side.subject
+    resolve: Callable[..., tuple[object, ...]] = PolicyResolver().resolve
+    flush[::_LINE] = bytes(len(flush) // _LINE)
+    named, wire = side.batch()[0]
+    request = classify(catalog.endpoints, wire)
+    target = BY_LOCATION if by_location else named
+    begin = time.thread_time_ns()
+    decide(state, catalog, subject, resolve(catalog, target, request), request)  # type: ignore[arg-type]  # tables
+    return (time.thread_time_ns() - begin) / 1_000
+
+
+def _floor(entries: dict[str, object], tables: int, draw: random.Random) -> float:
+    """Return microseconds of processor time of one look-up in a plain dict."""
+    wanted = [names(draw.randrange(tables))[1] for _ in range(BATCH)]
+    begin = time.thread_time_ns()
+    for name in wanted:
+        entries[name]
+    return (time.thread_time_ns() - begin) / BATCH / 1_000
+
+
 def _rounds(few: _Side, many: _Side) -> Iterator[tuple[str, float]]:
     kinds = {
         "judge": {"by_location": False, "classified": False},
@@ -175,6 +221,7 @@ def _rounds(few: _Side, many: _Side) -> Iterator[tuple[str, float]]:
         "decide": {"by_location": False, "classified": True},
         "decide_by_location": {"by_location": True, "classified": True},
     }
+    flush = bytearray(_FLUSHED)
     for _ in range(ROUNDS):
         for name, how in kinds.items():
             spent = {"few": 0.0, "many": 0.0}
@@ -183,6 +230,22 @@ def _rounds(few: _Side, many: _Side) -> Iterator[tuple[str, float]]:
                 spent["many"] += _judge(many, **how)
             for size, total in spent.items():
                 yield f"{name}.{size}", total / BATCHES
+        for name, by_location in (("cold", False), ("cold_by_location", True)):
+            samples: dict[str, list[float]] = {"few": [], "many": []}
+            for _ in range(COLD_SAMPLES):
+                samples["few"].append(_cold(few, flush, by_location=by_location))
+                samples["many"].append(_cold(many, flush, by_location=by_location))
+            for size, taken in samples.items():
+                # Single decisions are short enough for an interruption to be most of one.
+                yield f"{name}.{size}", statistics.median(taken)
+
+
+def _floors() -> Iterator[tuple[str, float]]:
+    draw = random.Random(11)
+    dicts = {size: {names(number)[1]: object() for number in range(size)} for size in (FEW, TABLES)}
+    for _ in range(ROUNDS):
+        for size, tables in (("few", FEW), ("many", TABLES)):
+            yield f"floor.{size}", statistics.fmean(_floor(dicts[tables], tables, draw) for _ in range(BATCHES))
 
 
 def _main(few: Path, many: Path) -> None:
@@ -192,6 +255,8 @@ def _main(few: Path, many: Path) -> None:
     figures["rss"] = [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]
     small = FilePolicySource(few).load(1)
     for name, value in _rounds(_Side(small, FEW), _Side(state, TABLES)):
+        figures.setdefault(name, []).append(value)
+    for name, value in _floors():
         figures.setdefault(name, []).append(value)
     print(json.dumps(figures), flush=True)
     # Taking a million tables apart would only delay the end.

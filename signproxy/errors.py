@@ -15,7 +15,6 @@ an operator may see besides is the `detail` of the `Refused`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from enum import Enum, IntEnum
 from typing import NamedTuple
@@ -147,7 +146,7 @@ class Reason(Enum):
     METADATA_PROTECTED = ReasonSpec("metadata_protected", Check.METADATA, 403, "MetadataProtected", "The metadata files of the table are protected", "`*.metadata.json` and `version-hint.text` need TABLE_FULL_METADATA; so does deleting an ancestor.", "Let the catalog write metadata; grant TABLE_FULL_METADATA to maintenance roles.")
     METADATA_SEALED = ReasonSpec("metadata_sealed", Check.METADATA, 403, "MetadataProtected", "The metadata of the table is sealed", "`metadata: sealed` closes everything below the metadata path.", "Use `metadata: protected` where engines read and write manifests.")
     WRITE_ONCE = ReasonSpec("write_once", Check.METADATA, 403, "OverwriteForbidden", "This table forbids overwriting objects", "`overwrite: forbid`: copies cannot be guarded, and a foreign If-Match or If-None-Match contradicts the guard.", "Write to a new key without conditions.")
-    UNSAFE_STORAGE = ReasonSpec("unsafe_storage", Check.STORAGE, 403, "StorageNotSafe", "Writes to this storage are not signed", "The store accepts unsigned x-amz-* headers: a signed PUT could become a copy of any object.", "Use a store that refuses them, or accept the risk by name in the settings (`accept_unchecked_headers`).")
+    UNSAFE_STORAGE = ReasonSpec("unsafe_storage", Check.STORAGE, 403, "StorageNotSafe", "This request is not signed for this storage", "The store accepts unsigned x-amz-* headers, so a signed write could become a copy of any object; or it does not compare a body with its hash, so a signed bulk delete could delete any.", "Say so in the policy if the store does check; use another store; or accept the risk by name in the settings (`accept_unchecked_headers`, `accept_unchecked_payload`).")
 
     # the way
     CREDENTIALS_UNAVAILABLE = ReasonSpec("credentials_unavailable", Check.CREDENTIALS, 503, "ServiceUnavailableException", "Signing credentials are not available, try again", "The storage's provider has no valid credentials.", "See the log for the provider's error.")
@@ -226,5 +225,7 @@ class ProviderInvalid(Invalid):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` for the nearest known name, or nothing if none is near."""
+    import difflib  # noqa: PLC0415 - only for whoever mistyped something
+
     match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {match[0]!r}?)" if match else ""

@@ -150,6 +150,7 @@ class Product:
         sink: AuditSink | None = None,
         on_error: OnError = OnError.DENY,
         accepted_unsafe: frozenset[str] = frozenset(),
+        accepted_unhashed: frozenset[str] = frozenset(),
         signature_ttl: int = 900,
         client_cache: bool = False,
         session_token: str = "",
@@ -167,7 +168,7 @@ class Product:
         self.authenticator = authenticator or Authenticator(
             (), StaticTokens({digest: StaticToken(name, (), catalogs) for digest, name in digests.items()})
         )
-        self.gate = Gate(lambda: self.state, resolver or PolicyResolver(), accepted_unsafe)
+        self.gate = Gate(lambda: self.state, resolver or PolicyResolver(), accepted_unsafe, accepted_unhashed)
         self.handler = Handler(
             gate=self.gate,
             authenticator=self.authenticator,

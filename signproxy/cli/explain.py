@@ -40,7 +40,7 @@ def _judged(options: argparse.Namespace) -> ExplainResult:
     from signproxy.server.build import policy_source
 
     state = policy_source(settings).load(0)
-    gate = Gate(lambda: state, PolicyResolver(), settings.accepted_unsafe)
+    gate = Gate(lambda: state, PolicyResolver(), settings.accepted_unsafe, settings.accepted_unhashed)
     subject = Subject.of(question.principal_of(asked, settings))
     address = CatalogAddress(asked.catalog, asked.prefix)
     wire = question.wire_of(asked, state)

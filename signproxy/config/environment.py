@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import inspect
 
 from signproxy.config.paths import bare
-from signproxy.documents import load_yaml, path_of
+from signproxy.documents import described, load_yaml, path_of
 from signproxy.errors import DocumentInvalid, Finding, nearest
 
 PREFIX = "SIGNPROXY__"
@@ -47,7 +47,7 @@ def assignments_of(
     Names that the file already uses (of an issuer, a storage) are found whatever their case, and with `_` for
     other signs. Raise DocumentInvalid for every variable and flag that is no setting.
     """
-    root = inspect.type_info(kind)
+    root = described(kind)
     assignments: list[Assignment] = []
     findings: list[Finding] = []
     named = [(ENVIRONMENT, name, environ[name]) for name in sorted(environ) if name.startswith(PREFIX)]

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from msgspec import inspect
 
+from signproxy.documents import described
+
 
 def anchor(kind: object, document: dict[str, object], directory: Path) -> None:
     """Make each relative file name of the document relative to `directory`, in place; wrong types are left alone."""
-    _struct(inspect.type_info(kind), document, directory)
+    _struct(described(kind), document, directory)
 
 
 def says(kind: inspect.Type, mark: str) -> bool:

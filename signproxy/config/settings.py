@@ -177,3 +177,8 @@ class Settings(msgspec.Struct, frozen=True):
     def accepted_unsafe(self) -> frozenset[str]:
         """The storages whose unchecked headers the operator accepts by name."""
         return frozenset(name for name, binding in self.storages.items() if binding.accept_unchecked_headers)
+
+    @property
+    def accepted_unhashed(self) -> frozenset[str]:
+        """The storages whose unchecked payloads the operator accepts by name."""
+        return frozenset(name for name, binding in self.storages.items() if binding.accept_unchecked_payload)

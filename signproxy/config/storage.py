@@ -67,3 +67,10 @@ class StorageBinding(msgspec.Struct, frozen=True):
             "a signed write into a copy of any object that the keys can read."
         ),
     ] = False
+    accept_unchecked_payload: Annotated[
+        bool,
+        Meta(
+            description="Sign bulk deletes although the store does not compare a body with its signed hash, so that a "
+            "client can send other keys than those that were checked."
+        ),
+    ] = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterable
 from types import ModuleType
@@ -130,6 +129,8 @@ def _import(spec: ProviderSpec, name: str) -> ModuleType:
 
 
 def _siblings(name: str) -> list[str]:
+    import pkgutil  # noqa: PLC0415 - only for whoever mistyped something
+
     parent = name.rpartition(".")[0]
     try:
         package = importlib.import_module(parent) if parent else None

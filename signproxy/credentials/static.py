@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import configparser
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -138,6 +137,8 @@ def _content(name: str, path: str) -> str:
 def _parse(path: str, content: str, profile: str) -> Credentials:
     if content.lstrip().startswith("{"):
         return _from_json(path, content)
+    import configparser  # noqa: PLC0415 - only for files that AWS' tools wrote
+
     parser = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         parser.read_string(content)

@@ -30,7 +30,9 @@ storages:
     region: {region}
     buckets: [{bucket}]
     endpoints: [{{url: "{endpoint}", styles: [path]}}]
-    checks_unsigned_headers: true          # SeaweedFS refuses x-amz-* headers that are not signed
+    checks_unsigned_headers: true          # SeaweedFS refuses x-amz-* headers that are not signed ...
+    pins_forwarded_headers: true           # ... but believes X-Forwarded-*, so these are signed as empty, and
+    checks_payload_hash: false             # takes any body for a signed hash, so bulk deletes are refused
 
 catalogs:
   lake:

@@ -23,7 +23,13 @@ _SHOWN = 40
 
 def faults(kind: object, data: object, path: str = "") -> Iterator[Fault]:
     """Yield every fault of `data` against `kind`, in the order of the document."""
-    yield from _walk(_info(kind), data, path)
+    yield from _walk(described(kind), data, path)
+
+
+@lru_cache(maxsize=256)
+def described(kind: object) -> inspect.Type:
+    """Return what msgspec knows of a type; it takes milliseconds to find out."""
+    return inspect.type_info(kind)
 
 
 def child(path: str, key: str | int) -> str:
@@ -38,11 +44,6 @@ def child(path: str, key: str | int) -> str:
 def path_of(*keys: str | int) -> str:
     """Return the path that leads through the keys from the root."""
     return reduce(child, keys, "")
-
-
-@lru_cache(maxsize=256)
-def _info(kind: object) -> inspect.Type:
-    return inspect.type_info(kind)
 
 
 def _walk(kind: inspect.Type, data: object, path: str) -> Iterator[Fault]:

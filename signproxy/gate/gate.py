@@ -9,12 +9,12 @@ import msgspec
 from signproxy.errors import Reason, Refused
 from signproxy.gate.passage import Passage
 from signproxy.inventory.resolver import TableResolver
-from signproxy.model import Allow, Deny, Subject, Target
+from signproxy.model import Allow, Deny, Principal, Subject, Target
 from signproxy.policy.catalog import Catalog, CatalogKind, Table
 from signproxy.policy.decide import decide
 from signproxy.policy.state import PolicyState
 from signproxy.s3.classify import classify
-from signproxy.s3.operation import Access
+from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request, WireRequest
 
 
@@ -25,17 +25,40 @@ class CatalogAddress(msgspec.Struct, frozen=True, gc=False):
     prefix: str | None = None
 
 
+_ADMISSIONS_KEPT = 4096
+"""Callers and routes; each some 300 bytes, and the values that it keeps alive."""
+
+
+class _Admission(msgspec.Struct, frozen=True, gc=False):
+    """Everything that the checks of a catalog depend on, and the catalog. Compared by identity: exact, and quick.
+
+    Holding the values keeps their identities from being used again.
+    """
+
+    state: PolicyState
+    caller: Principal
+    effective: Principal
+    address: CatalogAddress
+    catalog: Catalog
+
+
 class Gate:
     """Catalog, classify, resolve, judge; the state is read once per request, so a reload never splits one."""
 
-    __slots__ = ("_accepted_unsafe", "_resolver", "_state")
+    __slots__ = ("_accepted_unhashed", "_accepted_unsafe", "_admitted", "_resolver", "_state")
 
     def __init__(
-        self, state: Callable[[], PolicyState], resolver: TableResolver, accepted_unsafe: frozenset[str]
+        self,
+        state: Callable[[], PolicyState],
+        resolver: TableResolver,
+        accepted_unsafe: frozenset[str],
+        accepted_unhashed: frozenset[str] = frozenset(),
     ) -> None:
         self._state = state
         self._resolver = resolver
         self._accepted_unsafe = accepted_unsafe
+        self._accepted_unhashed = accepted_unhashed
+        self._admitted: dict[tuple[int, int], _Admission] = {}
 
     @property
     def state(self) -> PolicyState:
@@ -49,12 +72,32 @@ class Gate:
         passage.target = target
         passage.wire = wire
         state = self._state()
-        catalog = self.catalog(passage, state, subject, address)
+        admitted = self._admitted.get((id(subject.effective), id(address)))
+        if (
+            admitted is not None
+            and admitted.state is state
+            and admitted.effective is subject.effective
+            and admitted.caller is subject.caller
+            and admitted.address is address
+        ):
+            catalog = admitted.catalog
+            passage.catalog = catalog.name
+        else:
+            catalog = self._admit(passage, state, subject, address)
         passage.request = request = classify(catalog.endpoints, wire)
         owners = self._resolver.resolve(catalog, target, request)
         if isinstance(owners, tuple):
             return self._decide(passage, state, catalog, subject, owners, request)
         return self._judge_later(passage, state, catalog, subject, owners, request)
+
+    def _admit(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
+        """Run the checks of the catalog, and remember that they passed for these very values."""
+        catalog = self.catalog(passage, state, subject, address)
+        if len(self._admitted) >= _ADMISSIONS_KEPT:
+            self._admitted.clear()
+        admission = _Admission(state, subject.caller, subject.effective, address, catalog)
+        self._admitted[id(subject.effective), id(address)] = admission
+        return catalog
 
     def catalog(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Return the catalog if the subject may know it and signing is on there."""
@@ -100,14 +143,29 @@ class Gate:
             passage.deny = decision
             raise Refused(decision.reason, decision.detail)
         storage = request.storage
-        if not storage.checks_unsigned_headers and request.operation.access in _CHANGES:
-            # A client could turn a signed PUT into a copy of any object that the signing key can read.
-            if storage.name not in self._accepted_unsafe:
-                passage.deny = Deny(Reason.UNSAFE_STORAGE, f"storage {storage.name!r}", decision.table)
-                raise Refused(Reason.UNSAFE_STORAGE, f"storage {storage.name!r}")
-            decision = msgspec.structs.replace(decision, unsafe_storage=True)
+        if not (storage.checks_unsigned_headers and storage.checks_payload_hash):
+            decision = self._beware(passage, decision, request)
         passage.allow = decision
         return decision
+
+    def _beware(self, passage: Passage, allow: Allow, request: S3Request) -> Allow:
+        """Refuse what a client could turn into something else after it was signed, or mark it as accepted."""
+        storage, operation = request.storage, request.operation
+        problem = ""
+        if not storage.checks_unsigned_headers and operation.access in _CHANGES:
+            # A copy source added to a signed PUT reads any object that the signing key can read.
+            allow = msgspec.structs.replace(allow, unsafe_storage=True)
+            if storage.name not in self._accepted_unsafe:
+                problem = f"storage {storage.name!r} takes headers that are not signed"
+        if not storage.checks_payload_hash and operation is Operation.DELETE_OBJECTS:
+            # Other keys sent in place of the checked ones delete any object that the signing key can delete.
+            allow = msgspec.structs.replace(allow, unsafe_storage=True)
+            if storage.name not in self._accepted_unhashed:
+                problem = f"storage {storage.name!r} does not compare a body with its hash"
+        if problem:
+            passage.deny = Deny(Reason.UNSAFE_STORAGE, problem, allow.table)
+            raise Refused(Reason.UNSAFE_STORAGE, problem)
+        return allow
 
 
 _CHANGES = frozenset({Access.WRITE, Access.DELETE})

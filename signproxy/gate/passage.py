@@ -51,7 +51,7 @@ class Passage:
         self.access_key_id = ""
         self.catalog = ""
         self.table_uuid = ""
-        self.expires_at = 0
+        self.expires_at = ""
         self.subject: Subject | None = None
         self.target: Target | None = None
         self.wire: WireRequest | None = None

@@ -10,7 +10,6 @@ from functools import partial
 
 from signproxy.errors import Finding, Reason, Refused, SettingsInvalid
 from signproxy.identity.issuer import Issuer, SharedSecret
-from signproxy.identity.jwks import RemoteKeys
 from signproxy.identity.key_source import KeyHealth, KeySource, StaticKeys, static_keys
 from signproxy.identity.opaque import StaticTokens
 from signproxy.identity.tokens import (
@@ -142,6 +141,9 @@ def key_source(issuer: Issuer, on_change: Callable[[], None]) -> KeySource:
     keys = static_keys(issuer)
     if keys is not None:
         return StaticKeys(issuer.name, keys)
+    # Only for issuers that publish their keys: it brings the whole of fetching.
+    from signproxy.identity.jwks import RemoteKeys  # noqa: PLC0415
+
     return RemoteKeys(issuer, on_change)
 
 

@@ -56,8 +56,11 @@ async def fetch(url: KeyUrl, trust: Trust) -> Fetched:
     import aiohttp  # noqa: PLC0415 (the command line reads tokens without it)
 
     try:
-        async with asyncio.timeout(TIMEOUT), _session(url, trust) as session:
-            return await _get(session, url)
+        async with asyncio.timeout(TIMEOUT):
+            # Reading the system's certificates takes milliseconds, during which the loop would serve nobody.
+            context = await asyncio.to_thread(_tls, trust)
+            async with _session(url, trust, context) as session:
+                return await _get(session, url)
     except TimeoutError:
         raise KeysUnusable(f"{url.text}: no answer within {TIMEOUT:.0f} s") from None
     # ValueError: a CA or token file that is none, a URL that aiohttp reads in another way.
@@ -73,7 +76,12 @@ def max_age(cache_control: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def _session(url: KeyUrl, trust: Trust) -> aiohttp.ClientSession:
+def _tls(trust: Trust) -> ssl.SSLContext:
+    """Return whom to trust. Never aiohttp's own context, which trusts nobody where `server.lean` imported it."""
+    return ssl.create_default_context(cafile=trust.ca_file or None)
+
+
+def _session(url: KeyUrl, trust: Trust, context: ssl.SSLContext) -> aiohttp.ClientSession:
     """Return a session for one request: a fetch a minute at most is worth no pool, and nothing can linger in it."""
     import aiohttp  # noqa: PLC0415 (see fetch)
 
@@ -82,7 +90,6 @@ def _session(url: KeyUrl, trust: Trust) -> aiohttp.ClientSession:
     if trust.token_file:
         token = Path(trust.token_file).read_text(encoding="ascii").strip()
         headers["Authorization"] = f"Bearer {token}"
-    context = ssl.create_default_context(cafile=trust.ca_file) if trust.ca_file else True
     connector = aiohttp.TCPConnector(
         ssl=context, limit=1, force_close=True, use_dns_cache=False, socket_factory=_SocketFactory(url.reach)
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NoReturn
+
+import msgspec
 
 from signproxy.errors import Finding, SettingsInvalid, nearest
 from signproxy.identity.key_url import KeyUrl, parse_key_url
@@ -51,23 +52,20 @@ class SharedSecret:
         raise TypeError("secrets are not pickled")
 
 
-@dataclass(frozen=True, slots=True)
-class PemKey:
+class PemKey(msgspec.Struct, frozen=True, gc=False):
     """A public key from a file; without a `kid` it may be meant by any token of the issuer."""
 
     pem: bytes
     kid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKeys:
+class PublicKeys(msgspec.Struct, frozen=True, gc=False):
     """Public keys that the operator lists."""
 
     keys: tuple[PemKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JwksUrl:
+class JwksUrl(msgspec.Struct, frozen=True, gc=False):
     """A JSON Web Key Set that is fetched from one URL."""
 
     url: str
@@ -77,8 +75,7 @@ class JwksUrl:
     """Send this file's token along: a cluster's API server shows its keys to no anonymous caller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(msgspec.Struct, frozen=True, gc=False):
     """A JSON Web Key Set whose URL stands in `<issuer>/.well-known/openid-configuration`."""
 
     hosts: tuple[str, ...] = ()
@@ -90,8 +87,7 @@ class Discovery:
 KeySource = SharedSecret | PublicKeys | JwksUrl | Discovery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issuer:
+class Issuer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An issuer that the operator trusts; raises SettingsInvalid if it could not be trusted as written."""
 
     name: str

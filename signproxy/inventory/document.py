@@ -31,6 +31,9 @@ class StorageEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     stamp: Stamp = Stamp.QUERY
     checks_unsigned_headers: bool | None = None
     """Left out: true for `aws`, which refuses them, and false for every other store."""
+    checks_payload_hash: bool | None = None
+    """Left out: true for `aws`, which compares it with the body, and false for every other store."""
+    pins_forwarded_headers: bool = False
     bucket_owner: str = ""
     opt_ins: OptIns = OptIns()
 

@@ -38,6 +38,8 @@ def storage_of(name: str, entry: StorageEntry) -> Storage:
         endpoints=(aws_endpoints(entry.region) if aws else ()) + listed,
         stamp=entry.stamp,
         checks_unsigned_headers=checks,
+        checks_payload_hash=aws if entry.checks_payload_hash is None else entry.checks_payload_hash,
+        pins_forwarded_headers=entry.pins_forwarded_headers,
         opt_ins=entry.opt_ins,
         bucket_owner=entry.bucket_owner,
     )

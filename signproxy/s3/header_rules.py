@@ -109,13 +109,13 @@ SIGNED = frozenset(
 UNSIGNED = frozenset(
     """
     accept accept-charset accept-encoding accept-language baggage cache-control connection content-disposition
-    content-language content-length cookie date dnt expect expires forwarded from if-match if-modified-since
+    content-language content-length cookie date dnt expect expires from if-match if-modified-since
     if-none-match if-range if-unmodified-since keep-alive max-forwards origin pragma priority proxy-authenticate
     proxy-connection range referer te traceparent tracestate trailer transfer-encoding upgrade
     upgrade-insecure-requests user-agent via warning x-amzn-trace-id x-client-version x-request-id
     """.split()
 )
-UNSIGNED_PREFIXES = ("amz-sdk-", "sec-fetch-", "sec-ch-", "x-b3-", "x-datadog-", "x-forwarded-", "uber-trace-")
+UNSIGNED_PREFIXES = ("amz-sdk-", "sec-fetch-", "sec-ch-", "x-b3-", "x-datadog-", "uber-trace-")
 
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "x-amz-date", "x-amz-security-token"})
 """Headers that only the signer may set: Java would lay the client's own back over the answer's."""

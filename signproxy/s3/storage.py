@@ -58,6 +58,11 @@ class Storage(msgspec.Struct, frozen=True, gc=False):
     endpoints: tuple[Endpoint, ...]
     stamp: Stamp = Stamp.QUERY
     checks_unsigned_headers: bool = False
+    """It refuses `x-amz-*` headers that are not signed; else a signed write can be made a copy."""
+    checks_payload_hash: bool = False
+    """It compares the body with the signed hash; else the keys of a signed bulk delete can be swapped."""
+    pins_forwarded_headers: bool = False
+    """Sign empty `X-Forwarded-Host` and `-Prefix`: the store verifies what they say instead of the real path."""
     opt_ins: OptIns = OptIns()
     bucket_owner: str = ""
     """The account that owns the buckets; where set, `x-amz-expected-bucket-owner` must equal it."""
@@ -102,10 +107,12 @@ def aws_endpoints(region: str) -> tuple[Endpoint, ...]:
 class EndpointIndex:
     """Look up what an origin addresses. Nothing is parsed out of a host name: every host is listed."""
 
-    __slots__ = ("_origins",)
+    __slots__ = ("_origins", "find")
 
     def __init__(self, storages: Iterable[Storage]) -> None:
         self._origins: dict[str, Origin] = {}
+        self.find = self._origins.get
+        """Return what `scheme://authority`, spelled exactly so, addresses; None where that is nothing."""
         for storage in storages:
             for spelled, host, bucket in _origins_of(storage):
                 origin = self._origins.setdefault(spelled, Origin(host, bucket, {}))
@@ -113,10 +120,6 @@ class EndpointIndex:
                     owner = origin.storages.setdefault(addressed, storage)
                     if owner is not storage or origin.bucket != bucket:
                         raise EndpointClash(spelled, addressed, owner.name, storage.name)
-
-    def find(self, origin: str) -> Origin | None:
-        """Return what `scheme://authority`, spelled exactly so, addresses."""
-        return self._origins.get(origin)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._origins)

@@ -7,6 +7,10 @@ from signproxy.config.settings import Settings
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM; return the exit code."""
-    from signproxy.server.serve import run  # noqa: PLC0415 - whoever imports a part does not start a server
+    # Here and not above: whoever imports a part does not start a server, and keeps aiohttp as it is.
+    from signproxy.server.lean import lean_imports  # noqa: PLC0415
+
+    with lean_imports():
+        from signproxy.server.serve import run  # noqa: PLC0415
 
     return run(settings)

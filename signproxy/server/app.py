@@ -84,9 +84,6 @@ class Handler:
                 raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {path!r}")  # noqa: TRY301
             if route.endpoint is not _SIGN:
                 return await self._config(passage, route, request, query)
-            length = request.content_length
-            if length is not None and length > MAX_BULK_MESSAGE:
-                raise Refused(Reason.BODY_TOO_LARGE, f"{length} bytes announced")  # noqa: TRY301
             principal = self._authenticator.authenticate(read_bearer(headers.get("Authorization")))
             # An exact type: `isinstance` against an abstract class costs more than the decision.
             if type(principal) is not Principal:
@@ -111,21 +108,20 @@ class Handler:
     def _sign(self, passage: Passage, subject: Subject, allow: Allow) -> Reply:
         judged = passage.request
         assert judged is not None  # noqa: S101 - an Allow stands on a classified request
-        judged_ns = perf_counter_ns()
+        passage.judged_ns = perf_counter_ns()
         credentials = self._credentials.current(judged.storage, judged.bucket)
-        now = passage.wall
-        signed = self._signer.sign(allow, judged, credentials, event_id=passage.event_id, now=now)
-        passage.expires_at = int(now) + self._signer.signature_ttl
-        passage.judged_ns = judged_ns
+        signer, now = self._signer, passage.wall
+        signed = signer.sign(allow, judged, credentials, event_id=passage.event_id, now=now)
+        passage.expires_at = signer.expires_at(now)
         passage.stamped = judged.storage.stamp is _QUERY
-        passage.access_key_id = credentials.access_key_id
+        passage.access_key_id = signed.access_key_hint
         cache = NO_CACHE
         # Any other answer could be replayed by the client's cache for another body, or after a revoke.
         if self._client_cache.reads and judged.method in ("GET", "HEAD") and not subject.delegated:
             cache = PRIVATE
             passage.cacheable = True
-        self._recorder.allowed(passage)
-        return answer(signed, passage.request_id, cache)
+        self._recorder.signed(passage, allow)
+        return answer(signed.answer, passage.request_id, cache)
 
     async def _config(self, passage: Passage, route: Route, request: web.BaseRequest, query: str) -> Reply:
         passage.kind = Kind.CONFIG
@@ -145,7 +141,7 @@ class Handler:
         config = client_config(
             catalog, self._public_url, signing=signing, delegation=request.headers.get(DELEGATION_HEADER, "")
         )
-        self._recorder.allowed(passage)
+        self._recorder.answered(passage)
         return answer(config, passage.request_id)
 
     def _refuse(self, passage: Passage, reason: Reason, detail: str) -> Reply:
@@ -159,6 +155,9 @@ class Handler:
 
 async def _read_body(request: web.BaseRequest) -> bytes:
     """Read at most the largest message; what lies beyond is not read."""
+    length = request.content_length
+    if length is not None and length > MAX_BULK_MESSAGE:
+        raise Refused(Reason.BODY_TOO_LARGE, f"{length} bytes announced")
     chunks = bytearray()
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -178,7 +178,7 @@ class Server:
     def _handler(self) -> Handler:
         settings, rooms = self._settings, self._rooms
         return Handler(
-            gate=Gate(self._holder.current, PolicyResolver(), settings.accepted_unsafe),
+            gate=Gate(self._holder.current, PolicyResolver(), settings.accepted_unsafe, settings.accepted_unhashed),
             authenticator=rooms.authenticator,
             credentials=rooms.credentials,
             signer=RequestSigner(settings.signing.signature_ttl_seconds),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import gmtime, strftime
+
 import msgspec
 
 from signproxy.credentials.credentials import Credentials
@@ -19,6 +21,10 @@ MIN_SIGNATURE_TTL = 60
 """Clocks differ, and Java's signature cache keeps an answer for 30 s: shorter lives would fail honest requests."""
 
 _QUERY = Stamp.QUERY
+_HINT = 4
+# SeaweedFS verifies a signature for the path and host that these claim, from whoever sends them (seaweedfs #7068,
+# #7223), and serves the real ones: one signature would reach every object. Signed as empty they cannot be added.
+_PINNED = (("x-forwarded-host", ""), ("x-forwarded-prefix", ""))
 
 
 class SignedRequest(msgspec.Struct, frozen=True, gc=False):
@@ -26,63 +32,86 @@ class SignedRequest(msgspec.Struct, frozen=True, gc=False):
 
     uri: str
     headers: dict[str, list[str]]
+    access_key_hint: str
+    """The last characters of the access key id, for the audit; no part of the answer."""
+
+    @property
+    def answer(self) -> dict[str, object]:
+        """What the client is told."""
+        return {"uri": self.uri, "headers": self.headers}
+
+
+class _Slot(msgspec.Struct, frozen=True, gc=False):
+    """What is made once of a storage's credentials, for as long as they are current."""
+
+    credentials: Credentials
+    region: str
+    key: SigningKey
+    token: str
+    hint: str
 
 
 class RequestSigner:
-    """Sign with cached derived keys; one key per storage's current credentials."""
+    """Sign with cached derived keys; one per storage and bucket, for its current credentials."""
 
-    __slots__ = ("_back_dated", "_keys", "signature_ttl")
+    __slots__ = ("_back_dated", "_expiry", "_slots", "_ttl")
 
     def __init__(self, signature_ttl: int = S3_WINDOW) -> None:
         if not MIN_SIGNATURE_TTL <= signature_ttl <= S3_WINDOW:
             raise ValueError(f"signature_ttl must lie between {MIN_SIGNATURE_TTL} and {S3_WINDOW} seconds")
-        self.signature_ttl = signature_ttl
+        self._ttl = signature_ttl
         # S3 has no shorter life for header signatures: dating them back ends them earlier.
         self._back_dated = S3_WINDOW - signature_ttl
-        self._keys: dict[tuple[str, str], tuple[Credentials, SigningKey]] = {}
+        self._slots: dict[tuple[str, str], _Slot] = {}
+        self._expiry = (0, "")
 
     def sign(
         self, allow: Allow, request: S3Request, credentials: Credentials, *, event_id: str, now: float
     ) -> SignedRequest:
         """Return the signed request; only headers that the signer adds, never a changed copy of a client's."""
+        slot = self._slots.get((request.storage.name, request.bucket))
+        if slot is None or slot.credentials is not credentials or slot.region != request.storage.region:
+            slot = self._fill(request, credentials)
         uri, query, headers = request.uri, request.canonical_query, request.headers
         if request.storage.stamp is _QUERY:
             # The name sorts after every query name that the operation table knows, so it is always appended.
-            joint = "&" if query else ""
-            uri = f"{uri}{'&' if '?' in uri else '?'}{STAMP}={event_id}"
-            query = f"{query}{joint}{STAMP}={event_id}"
+            stamp = f"{STAMP}={event_id}"
+            uri = f"{uri}&{stamp}" if query else f"{uri}?{stamp}"
+            query = f"{query}&{stamp}" if query else stamp
         if allow.write_once:
-            headers = tuple(sorted((*headers, ("if-none-match", "*"))))
+            headers = (*headers, ("if-none-match", "*"))
+        if request.storage.pins_forwarded_headers:
+            headers = (*headers, *_PINNED)
         date = amz_date(int(now) - self._back_dated)
-        token = credentials.session_token
+        authorization = slot.key.authorization(
+            request.method, request.host, request.canonical_path, query, headers, request.payload, date, slot.token
+        )
         answer = {
-            "Authorization": [
-                self._key(request, credentials).authorization(
-                    request.method,
-                    request.host,
-                    request.canonical_path,
-                    query,
-                    headers,
-                    request.payload,
-                    date,
-                    token,
-                )
-            ],
+            "Authorization": [authorization],
             "X-Amz-Date": [date],
             "x-amz-content-sha256": [request.payload],
         }
-        if token:
-            answer["X-Amz-Security-Token"] = [token]
+        if slot.token:
+            answer["X-Amz-Security-Token"] = [slot.token]
         if allow.write_once:
             answer["If-None-Match"] = ["*"]
-        return SignedRequest(uri, answer)
+        if request.storage.pins_forwarded_headers:
+            answer |= {"X-Forwarded-Host": [""], "X-Forwarded-Prefix": [""]}
+        return SignedRequest(uri, answer, slot.hint)
 
-    def _key(self, request: S3Request, credentials: Credentials) -> SigningKey:
+    def expires_at(self, now: float) -> str:
+        """Return when a signature made now ends, in RFC 3339."""
+        second = int(now)
+        held, text = self._expiry
+        if held != second:
+            text = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(second + self._ttl))
+            self._expiry = (second, text)
+        return text
+
+    def _fill(self, request: S3Request, credentials: Credentials) -> _Slot:
         storage = request.storage
-        slot = (storage.name, request.bucket)
-        held = self._keys.get(slot)
-        if held is not None and held[0] is credentials and held[1].region == storage.region:
-            return held[1]
-        key = SigningKey(credentials.access_key_id, credentials.secret_access_key, storage.region)
-        self._keys[slot] = (credentials, key)
-        return key
+        access_key_id = credentials.access_key_id
+        key = SigningKey(access_key_id, credentials.secret_access_key, storage.region)
+        slot = _Slot(credentials, storage.region, key, credentials.session_token, access_key_id[-_HINT:])
+        self._slots[storage.name, request.bucket] = slot
+        return slot

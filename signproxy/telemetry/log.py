@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -114,7 +116,8 @@ _settings = _Settings()
 
 @cache
 def _bound() -> FilteringBoundLogger:
-    import structlog  # noqa: PLC0415 - see the module's docstring
+    with _absent("better_exceptions", "rich"):
+        import structlog  # noqa: PLC0415 - see the module's docstring
 
     logger: FilteringBoundLogger = structlog.wrap_logger(
         _Lines(_settings.stream),
@@ -129,6 +132,22 @@ def _bound() -> FilteringBoundLogger:
         cache_logger_on_first_use=True,
     )
     return logger
+
+
+@contextmanager
+def _absent(*packages: str) -> Iterator[None]:
+    """Let packages look as if they were not installed.
+
+    structlog imports them for its coloured console where it finds them, at four times its own cost; lines of JSON
+    have no colours. `None` is how the import system itself says that there is no such module.
+    """
+    hidden = [package for package in packages if package not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden, cast("ModuleType", None)))
+    try:
+        yield
+    finally:
+        for package in hidden:
+            del sys.modules[package]
 
 
 class _Lines:

@@ -41,6 +41,7 @@ storages:
     buckets: [acme-lake]
     endpoints: [{{url: '{ENDPOINT}'}}]
     checks_unsigned_headers: true
+    checks_payload_hash: true
 catalogs:
   lake: {{storages: [main], remote_signing: true}}
 catalog_roles: {{lake: [reader, writer]}}

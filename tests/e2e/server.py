@@ -123,7 +123,9 @@ def policy_of(
                 "kind": "s3-compatible",
                 "region": store.region,
                 "buckets": list(buckets),
-                "checks_unsigned_headers": not store.traits.verifies_as_forwarded,
+                "checks_unsigned_headers": True,
+                "checks_payload_hash": store.traits.refuses_wrong_payload_hash,
+                "pins_forwarded_headers": store.traits.verifies_as_forwarded,
                 "endpoints": [
                     {"url": store.origin, "styles": ["path"]},
                     {"url": f"http://{DOMAIN}:{store.port}", "styles": ["virtual-host"]},
@@ -200,7 +202,7 @@ def run_server(
             STORAGE: {
                 "credentials": "owner",
                 "hosts": [store.authority, f"{DOMAIN}:{store.port}"],
-                "accept_unchecked_headers": store.traits.verifies_as_forwarded,
+                "accept_unchecked_payload": not store.traits.refuses_wrong_payload_hash,
             }
         },
         "audit": {"sink": "file", "path": str(audit_file)},

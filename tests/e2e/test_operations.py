@@ -258,6 +258,28 @@ def test_a_signed_upload_cannot_be_turned_into_a_copy(client: RemoteSigningClien
     assert owner.ask("HEAD", f"{client.bucket}/{key}").status == 404
 
 
+def test_a_signature_cannot_be_moved_by_forwarded_headers(
+    place: tuple[RunningStore, SignServer, Owner], owner: Owner, merge: Merge
+) -> None:
+    """A store that believes `X-Forwarded-Prefix` of anybody would open every object to the holder of one signature."""
+    store, server, _owner = place
+    bucket = f"{BUCKET}-{store.name}"
+    owner.must("PUT", f"{bucket}/wh/other/moved", body=b"not yours")
+    with client_of(server, store, ROUTE.format(table="t"), merge, bucket) as client:
+        sent = client.prepare("GET", f"wh/db/t/{bucket}/wh/other/moved")
+        query = sent.wire.target.partition("?")[2]
+        # The guards stand on a store that needs them, and the attack has to get past them.
+        guarded = {name.lower() for name, _ in sent.wire.headers} >= {"x-forwarded-prefix", "x-forwarded-host"}
+        assert guarded is store.traits.verifies_as_forwarded
+        prefix = ("X-Forwarded-Prefix", f"/{bucket}/wh/db/t")
+        plain = tuple(pair for pair in sent.wire.headers if not pair[0].lower().startswith("x-forwarded-"))
+        for headers in ((*sent.wire.headers, prefix), (prefix, *sent.wire.headers), (*plain, prefix)):
+            moved = replace(sent.wire, target=f"/{bucket}/wh/other/moved?{query}", headers=headers)
+            answer = client.transmit(moved)
+            assert answer.status == 403, answer
+            assert b"not yours" not in answer.body
+
+
 def test_a_bulk_delete_is_bound_to_its_body_where_the_store_hashes_it(
     client: RemoteSigningClient, owner: Owner, merge: Merge
 ) -> None:

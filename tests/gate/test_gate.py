@@ -231,7 +231,8 @@ _OPERATIONS: dict[Operation, Ask] = {
 }
 _OPTED_IN = SEALED.replace(
     "checks_unsigned_headers: false\n",
-    "checks_unsigned_headers: false\n    opt_ins: {tagging: true, recover: true, multipart_cleanup: true}\n",
+    "checks_unsigned_headers: false\n    checks_payload_hash: true\n"
+    "    opt_ins: {tagging: true, recover: true, multipart_cleanup: true}\n",
 )
 
 
@@ -249,7 +250,8 @@ async def test_only_what_changes_nothing_is_signed_for_an_unsafe_store(operation
     assert passage.request.operation is operation
     if changes:
         assert isinstance(judged, Refused)
-        assert (judged.reason, judged.detail) == (Reason.UNSAFE_STORAGE, "storage 'minio'")
+        assert judged.reason is Reason.UNSAFE_STORAGE
+        assert "storage 'minio' " in judged.detail
         assert passage.deny is not None
         assert passage.deny.table == TableId("lake", "ns", "small")
     else:
@@ -261,6 +263,31 @@ async def test_only_what_changes_nothing_is_signed_for_an_unsafe_store(operation
     assert accepted.unsafe_storage is changes
     other = await judge(Product(_OPTED_IN, accepted_unsafe=frozenset({"main", "elsewhere"})), ask)
     assert isinstance(other, Refused) is changes
+
+
+async def test_a_bulk_delete_needs_a_store_that_hashes_the_body() -> None:
+    """Where it does not, the client sends other keys than the checked ones, and every table can be emptied."""
+    policy = _OPTED_IN.replace("checks_unsigned_headers: false", "checks_unsigned_headers: true").replace(
+        "checks_payload_hash: true", "checks_payload_hash: false"
+    )
+    small = {"region": "us-east-1", "target": NamedTable("ns", "small")}
+    bulk = replace(_OPERATIONS[Operation.DELETE_OBJECTS], **small)  # type: ignore[arg-type]  # fields of Ask
+    single = replace(_OPERATIONS[Operation.DELETE_OBJECT], uri=f"{SMALL}/wh/small/f", **small)  # type: ignore[arg-type]
+    refused = await judge(Product(policy), bulk)
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.detail) == (
+        Reason.UNSAFE_STORAGE,
+        "storage 'minio' does not compare a body with its hash",
+    )
+    plain = await judge(Product(policy), single)
+    assert isinstance(plain, Allow)
+    assert plain.unsafe_storage is False
+    accepted = await judge(Product(policy, accepted_unhashed=frozenset({"minio"})), bulk)
+    assert isinstance(accepted, Allow)
+    assert accepted.unsafe_storage is True
+    # Accepting the one risk is not accepting the other.
+    other = await judge(Product(policy, accepted_unsafe=frozenset({"minio"})), bulk)
+    assert isinstance(other, Refused)
 
 
 async def test_a_store_that_checks_needs_no_acceptance() -> None:

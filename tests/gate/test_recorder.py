@@ -16,7 +16,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
-from signproxy.model import BY_LOCATION, Pod, Principal, Subject
+from signproxy.model import Allow, BY_LOCATION, Pod, Principal, Subject
 from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
 from tests.product import ACCESS_KEY, HOST, Product
 
@@ -36,7 +36,7 @@ class Desk:
             self.recorder.refused(used, judged.reason, judged.detail)
         else:
             used.judged_ns = used.started_ns
-            self.recorder.allowed(used)
+            self.recorder.signed(used, judged)
         return self.product.events()[-1]
 
     def counted(self) -> list[str]:
@@ -53,6 +53,12 @@ def _desk(**options: object) -> Iterator[Desk]:
         yield Desk(product)
     finally:
         product.trail.close(5.0)
+
+
+def allow_of(passage: Passage) -> Allow:
+    """Return the `Allow` that the gate left in the passage."""
+    assert passage.allow is not None
+    return passage.allow
 
 
 def _is_closed(passage: Passage) -> bool:
@@ -83,10 +89,10 @@ async def test_an_allowed_request_is_recorded_whole() -> None:
     """Whoever asks later who read a file has only this line."""
     with _desk() as desk:
         passage = new_passage()
-        passage.access_key_id = ACCESS_KEY
+        passage.access_key_id = ACCESS_KEY[-4:]
         passage.stamped = True
         passage.cacheable = True
-        passage.expires_at = 1_800_000_900
+        passage.expires_at = "2027-01-15T08:15:00Z"
         event = await desk.close(Ask(), passage)
         assert _filled(event) == {
             **_WHO,
@@ -275,13 +281,13 @@ async def test_a_fault_after_the_signature_leaves_the_first_event() -> None:
 
 
 async def test_nothing_is_allowed_that_the_trail_did_not_take() -> None:
-    """The signature is answered only after `allowed` returned; the refusal that follows has its own record."""
+    """The signature is answered only after `signed` returned; the refusal that follows has its own record."""
     with _desk() as desk:
         passage = new_passage()
         assert not isinstance(await judge(desk.product, Ask(), passage), Refused)
         desk.product.trail.close(5.0)
         with pytest.raises(Refused) as refused:
-            desk.recorder.allowed(passage)
+            desk.recorder.signed(passage, allow_of(passage))
         assert refused.value.reason is Reason.AUDIT_UNAVAILABLE
         assert not _is_closed(passage)
         desk.recorder.refused(passage, refused.value.reason, refused.value.detail)
@@ -297,7 +303,7 @@ async def test_with_allow_a_lost_event_does_not_stop_the_request() -> None:
         passage = new_passage()
         await judge(desk.product, Ask(), passage)
         desk.product.trail.close(5.0)
-        desk.recorder.allowed(passage)
+        desk.recorder.signed(passage, allow_of(passage))
         assert _is_closed(passage)
         assert desk.product.trail.state.dropped == 1
         assert len(desk.counted()) == 1
@@ -320,7 +326,7 @@ def test_a_request_without_a_target_is_recorded_by_its_kind() -> None:
         passage = Passage(Kind.CONFIG, "event-2", "request-2", "", "")
         passage.subject = Subject.of(_caller())
         passage.catalog = "lake"
-        desk.recorder.allowed(passage)
+        desk.recorder.answered(passage)
         (event,) = desk.product.events()
         assert (event.kind, event.catalog, event.decision, event.rule_id) == (Kind.CONFIG, "lake", Verdict.ALLOW, "")
         assert desk.counted() == ['signproxy_requests_total{op="config",decision="allow",reason="allowed"} 1']
@@ -332,7 +338,7 @@ async def test_stages_of_a_signed_request_are_measured() -> None:
         passage = new_passage()
         await judge(desk.product, Ask(), passage)
         passage.judged_ns = passage.started_ns + 5_000_000
-        desk.recorder.allowed(passage)
+        desk.recorder.signed(passage, allow_of(passage))
         await desk.close(CASES[Reason.OUTSIDE_TABLE])
         event = desk.product.events()[0]
         text = desk.product.metrics.render().decode()

@@ -85,10 +85,10 @@ def _rest(draw: Draw) -> str:
     return "/".join(draw(st.lists(st.sampled_from(_SEGMENTS), min_size=1, max_size=4)))
 
 
-def _key_near(draw: Draw, table: Table, place: str) -> str:
+def _key_near(draw: Draw, table: Table, place: str, stray: int) -> str:
     """Return a key in the table, or seldom beside it: its sibling, its own location, its parent, another table's."""
     prefix = place.split(" ", 2)[2]
-    if not _seldom(draw, 7):
+    if not _seldom(draw, stray):
         return prefix + _rest(draw)
     other = _pick(draw, TABLES).places[0].split(" ", 2)[2]
     return str(
@@ -143,11 +143,14 @@ _WRITES = (
     _Shape("GET", "versions&prefix={}&delimiter=/", "prefix"), _Shape("GET", "uploads&prefix={}", "prefix"),
 )  # fmt: skip
 _ODD_SHAPES = (
-    _Shape("PATCH"), _Shape("get"), _Shape("GET", "list-type=2", "prefix"), _Shape("POST"),
-    _Shape("HEAD", "", "prefix"), _Shape("GET", "", "prefix"), _Shape("PUT", "", "prefix"), _Shape("DELETE", "", "prefix"),
-    _Shape("POST", "delete"), _Shape("GET", "list-type=1&prefix={}", "prefix"), _Shape("GET", "list-type=2&prefix={}"), _Shape("OPTIONS"),
+    _Shape("PATCH"), _Shape("get"), _Shape("OPTIONS"), _Shape("POST"), _Shape("POST", "delete"),
+    _Shape("HEAD", "", "prefix"), _Shape("GET", "", "prefix"), _Shape("PUT", "", "prefix"),
+    _Shape("DELETE", "", "prefix"), _Shape("GET", "list-type=2", "prefix"),
+    _Shape("GET", "list-type=1&prefix={}", "prefix"), _Shape("GET", "list-type=2&prefix={}"),
     _Shape("GET", "list-type=2&prefix={}&prefix={}", "prefix"),
 )  # fmt: skip
+COPIES = tuple(shape for shape in _WRITES if shape.copies)
+LISTS = tuple(shape for shape in _READS + _WRITES if shape.on == "prefix")
 
 
 def _bulk(draw: Draw, keys: list[str]) -> str:
@@ -171,29 +174,33 @@ def _bulk(draw: Draw, keys: list[str]) -> str:
 
 
 @st.composite
-def drafts(draw: Draw, *, bend: int = 4) -> Draft:
-    """Return a sign request; one in `bend` of its keys is spelled as no honest client would."""
+def drafts(draw: Draw, *, bend: int = 4, stray: int = 7, shapes: tuple[_Shape, ...] = ()) -> Draft:
+    """Return a sign request, of one of these shapes if there are any.
+
+    One in `bend` of its keys is spelled as no honest client would, one in `stray` lies beside the table.
+    """
     table: Table = _pick(draw, TABLES)
     place = str(_pick(draw, table.places))
     store, bucket, prefix = place.split(" ", 2)
     reads = draw(st.booleans())
-    shape: _Shape = _pick(draw, _ODD_SHAPES if _seldom(draw, 12) else _READS if reads else _WRITES)
-    who = str(_pick(draw, CALLERS)) if _seldom(draw, 8) else _fitting(table, reads=reads and shape in _READS)
+    usual = shapes or (_READS if reads else _WRITES)
+    shape: _Shape = _pick(draw, _ODD_SHAPES if _seldom(draw, 12) else usual)
+    who = str(_pick(draw, CALLERS)) if _seldom(draw, 8) else _fitting(table, reads=shape in _READS)
     query, body, headers = shape.query, None, {}
     if shape.on == "object":
-        raw_key = _spelled(draw, _key_near(draw, table, place), bend)
+        raw_key = _spelled(draw, _key_near(draw, table, place, stray), bend)
     else:
         raw_key = ""
-        asked = str(_pick(draw, (prefix, prefix + "a", _key_near(draw, table, place))))
+        asked = str(_pick(draw, (prefix, prefix + "a", _key_near(draw, table, place, stray))))
         query = query.replace("{}", _spelled(draw, asked, bend))
     if shape.on == "keys" and not _seldom(draw, 10):
-        keys = [_key_near(draw, table, place) for _ in range(draw(st.integers(1, 3)))]
+        keys = [_key_near(draw, table, place, stray) for _ in range(draw(st.integers(1, 3)))]
         body = _bulk(draw, keys)
     for _ in range(draw(st.integers(0, 4))):
         name, value = _pick(draw, _ODD_HEADERS if _seldom(draw, 12) else _HEADERS)
         headers[name] = [value] if not _seldom(draw, 20) else [value] * draw(st.integers(0, 2))
     if shape.copies:
-        source = _spelled(draw, _key_near(draw, table, place), bend)
+        source = _spelled(draw, _key_near(draw, table, place, stray), bend)
         headers["x-amz-copy-source"] = [f"{_pick(draw, ('/', ''))}{bucket}/{source}"]
     if _seldom(draw, 10):
         query = f"{query}&{_pick(draw, _ODD_QUERIES)}" if query else str(_pick(draw, _ODD_QUERIES))

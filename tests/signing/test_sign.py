@@ -144,7 +144,7 @@ def test_the_stamp_is_part_of_what_is_signed() -> None:
     """A client that could take it off would break the only link from the store's log to the audit trail."""
     asked = request()
     signed = sign(asked)
-    without = SignedRequest(asked.uri, signed.headers)
+    without = SignedRequest(asked.uri, signed.headers, "")
     with pytest.raises(VerificationError, match="SignatureDoesNotMatch"):
         check(asked, without)
 
@@ -204,7 +204,7 @@ def test_the_write_once_guard_is_signed_in_its_place(
     # A client that drops the guard has no signature.
     dropped = {name: values for name, values in signed.headers.items() if name != "If-None-Match"}
     with pytest.raises(VerificationError, match="signed but not received"):
-        check(asked, SignedRequest(signed.uri, dropped), credentials=credentials)
+        check(asked, SignedRequest(signed.uri, dropped, ""), credentials=credentials)
 
 
 def test_without_the_guard_nothing_of_it_is_answered() -> None:
@@ -249,10 +249,10 @@ def test_a_signing_key_is_derived_once_for_the_same_credentials() -> None:
     """Deriving takes longer than signing; a key per request would double the cost of each."""
     signer = RequestSigner()
     sign(request(), signer=signer)
-    first = signer._keys["aws", "lake"][1]
+    first = signer._slots["aws", "lake"].key
     sign(request("x-id=GetObject"), signer=signer)
-    assert signer._keys["aws", "lake"][1] is first
-    assert len(signer._keys) == 1
+    assert signer._slots["aws", "lake"].key is first
+    assert len(signer._slots) == 1
 
 
 def test_renewed_credentials_replace_the_key() -> None:
@@ -263,12 +263,12 @@ def test_renewed_credentials_replace_the_key() -> None:
     signed = sign(asked, credentials=SESSION, signer=signer)
     assert "ASIAIOSFODNN7EXAMPLE" in signed.headers["Authorization"][0]
     check(asked, signed, credentials=SESSION)
-    assert len(signer._keys) == 1
+    assert len(signer._slots) == 1
     # Equal text is no proof that nothing changed; the object is.
     again = Credentials(SESSION.access_key_id, SESSION.secret_access_key, SESSION.session_token)
-    held = signer._keys["aws", "lake"][1]
+    held = signer._slots["aws", "lake"].key
     sign(asked, credentials=again, signer=signer)
-    assert signer._keys["aws", "lake"][1] is not held
+    assert signer._slots["aws", "lake"].key is not held
 
 
 def test_a_secret_that_changes_under_the_same_id_takes_effect() -> None:
@@ -291,7 +291,7 @@ def test_each_bucket_and_storage_has_a_key_of_its_own() -> None:
         for _ in range(2):
             signed = sign(request(storage=storage, bucket=bucket), credentials=credentials, signer=signer)
             assert f"Credential={credentials.access_key_id}/" in signed.headers["Authorization"][0]
-    assert len(signer._keys) == 3
+    assert len(signer._slots) == 3
 
 
 def test_a_storage_that_moved_to_another_region_is_signed_for_that_one() -> None:
@@ -308,6 +308,6 @@ def test_no_secret_is_shown() -> None:
     """What is answered, printed or logged holds no secret."""
     signer = RequestSigner()
     signed = sign(request(), signer=signer, credentials=SESSION)
-    shown = f"{signed!r}{signer._keys!r}"
+    shown = f"{signed!r}{signer._slots!r}"
     assert SESSION.secret_access_key not in shown
     assert CREDENTIALS.secret_access_key not in shown

@@ -37,8 +37,8 @@ def test_a_request_is_counted_by_operation_decision_and_reason() -> None:
     """Alerts on refusals stand on these three labels."""
     metrics = Metrics("1.2.3")
     for _ in range(3):
-        metrics.request("GetObject", "allow", "allowed")
-    metrics.request("PutObject", "deny", "no_write_data")
+        metrics.answered("GetObject", "allow", "allowed", 10)
+    metrics.answered("PutObject", "deny", "no_write_data", 10)
     seen = scraped(metrics.render())
     name = "signproxy_requests_total"
     assert seen[name, (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed"))] == 3
@@ -51,8 +51,8 @@ def test_durations_fall_into_cumulative_buckets() -> None:
     """A quantile over buckets that do not add up is a number without a meaning."""
     metrics = Metrics("")
     for microseconds in (25, 26, 40, 10_000_000):
-        metrics.duration(microseconds)
-    metrics.stages(30, 60)
+        metrics.answered("sign", "deny", "token_missing", microseconds)
+    metrics.signed("GetObject", 30, 60, 10_000_001)
     seen = scraped(metrics.render())
 
     def bucket(stage: str, bound: str) -> float:
@@ -63,17 +63,17 @@ def test_durations_fall_into_cumulative_buckets() -> None:
         1,
         3,
         3,
-        4,
+        5,
     )
-    assert seen["signproxy_request_duration_seconds_count", (("stage", "total"),)] == 4
-    assert math.isclose(seen["signproxy_request_duration_seconds_sum", (("stage", "total"),)], 10.000091)
+    assert seen["signproxy_request_duration_seconds_count", (("stage", "total"),)] == 5
+    assert math.isclose(seen["signproxy_request_duration_seconds_sum", (("stage", "total"),)], 20.000092)
     assert (bucket("authz", "5e-05"), bucket("sign", "5e-05"), bucket("sign", "0.0001")) == (1, 0, 1)
 
 
 def test_every_metric_is_read_by_prometheus_own_parser() -> None:
     """An exposition that Prometheus refuses takes all metrics with it."""
     metrics = Metrics("1")
-    metrics.request("GetObject", "allow", "allowed")
+    metrics.answered("GetObject", "allow", "allowed", 10)
     metrics.jwks_refresh.labels("success").inc()
     metrics.jwks_age_seconds.read_from(lambda: {("idp",): 12.5})
     metrics.policy_revision.replace(("5f2c",), 1)
@@ -149,15 +149,14 @@ def test_the_values_of_several_processes_add_up() -> None:
     workers = [Metrics("1") for _ in range(3)]
     for number, worker in enumerate(workers, 1):
         for _ in range(number):
-            worker.request("GetObject", "allow", "allowed")
-        worker.duration(30 * number)
+            worker.answered("GetObject", "allow", "allowed", 10)
         worker.policy_epoch.labels().set(10 + number)
         worker.credentials_expiry.read_from(partial(dict, [(("lake",), 1000.0 * number)]))
         worker.audit_queue_depth.read_from(lambda: {(): 4})
     first, *others = workers
     seen = scraped(first.render(*(worker.snapshot() for worker in others)))
     assert seen["signproxy_requests_total", (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed"))] == 6
-    assert seen["signproxy_request_duration_seconds_count", (("stage", "total"),)] == 3
+    assert seen["signproxy_request_duration_seconds_count", (("stage", "total"),)] == 6
     assert seen["signproxy_audit_queue_depth", ()] == 12
     # Of states the worst is shown: the worker that is behind, the key that ends first.
     assert seen["signproxy_policy_epoch", ()] == 11
@@ -168,7 +167,7 @@ def test_the_values_of_several_processes_add_up() -> None:
 def test_a_snapshot_travels_between_processes() -> None:
     """Workers hand theirs over as bytes."""
     metrics = Metrics("1")
-    metrics.request("GetObject", "allow", "allowed")
+    metrics.answered("GetObject", "allow", "allowed", 10)
     snapshot = metrics.snapshot()
     sent = msgspec.json.encode(snapshot)
     assert msgspec.json.decode(sent, type=tuple[Counted, ...]) == snapshot

@@ -26,6 +26,7 @@ public class S3FileIODriver {
       io.initialize(properties);
       files(io, asked);
       denied(io, asked);
+      step("end", () -> write(io, asked.get("root").asText() + "/end", new byte[0]));
     }
     System.out.write(JSON.writeValueAsBytes(OUTCOMES));
     System.out.flush();
@@ -71,11 +72,11 @@ public class S3FileIODriver {
     String readOnly = asked.get("read_only").asText();
     String root = asked.get("root").asText();
     byte[] content = "{}".getBytes(StandardCharsets.UTF_8);
-    step("denied_read", () -> read(io, denied + "/data/secret"));
+    step("denied_read", () -> read(io, denied + "/data/file"));
     step("denied_write", () -> write(io, denied + "/data/new", content));
     step("denied_list", () -> list(io, denied + "/"));
     step("denied_bulk", () -> {
-      io.deleteFiles(List.of(root + "/data/a", denied + "/data/secret"));
+      io.deleteFiles(List.of(root + "/data/a", denied + "/data/file"));
       return "deleted";
     });
     step("read_only_read", () -> read(io, readOnly + "/data/file"));

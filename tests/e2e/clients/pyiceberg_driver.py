@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -65,20 +66,20 @@ def _files(steps: Steps, io: FsspecFileIO, asked: dict[str, Any]) -> None:
     steps.run("exists_missing", lambda: io.new_input(f"{root}/data/missing.txt").exists())
     steps.run("length_missing", lambda: len(io.new_input(f"{root}/data/missing.txt")))
     steps.run("write_empty", lambda: _write(io, f"{root}/data/empty", b""))
-    steps.run("write_large", lambda: _write(io, f"{root}/data/large", b"x" * asked["large"]))
-    steps.run("length_large", lambda: len(io.new_input(f"{root}/data/large")))
+    steps.run("write_multipart", lambda: _write(io, f"{root}/data/large", b"x" * asked["large"]))
+    steps.run("length_multipart", lambda: len(io.new_input(f"{root}/data/large")))
     for key in asked["keys"]:
         location = f"{root}/{key}"
-        steps.run(f"write {key}", lambda at=location, text=key: _write(io, at, text.encode()))
-        steps.run(f"read {key}", lambda at=location: _read(io, at))
+        steps.run(f"write {key}", partial(_write, io, location, key.encode()))
+        steps.run(f"read {key}", partial(_read, io, location))
     steps.run("delete", lambda: io.delete(plain))
 
 
 def _denied(steps: Steps, io: FsspecFileIO, asked: dict[str, Any]) -> None:
     denied, read_only, root = asked["denied"], asked["read_only"], asked["root"]
-    steps.run("denied_read", lambda: _read(io, f"{denied}/data/secret"))
+    steps.run("denied_read", lambda: _read(io, f"{denied}/data/file"))
     steps.run("denied_write", lambda: _write(io, f"{denied}/data/new", b"x"))
-    steps.run("denied_exists", lambda: io.new_input(f"{denied}/data/secret").exists())
+    steps.run("denied_exists", lambda: io.new_input(f"{denied}/data/file").exists())
     steps.run("read_only_read", lambda: _read(io, f"{read_only}/data/file"))
     steps.run("read_only_write", lambda: _write(io, f"{read_only}/data/new", b"x"))
     steps.run("metadata_write", lambda: _write(io, f"{root}/metadata/00000-a.metadata.json", b"{}"))
@@ -93,17 +94,17 @@ def _table(steps: Steps, asked: dict[str, Any]) -> None:
     rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "city": ["São Paulo", "a/b", "New York"]})
 
     def create() -> str:
-        catalog.create_namespace("db")
-        return str(catalog.create_table("db.owned", rows.schema, location=asked["owned"]).metadata_location)
+        catalog.create_namespace("sales")
+        return str(catalog.create_table("sales.owned", rows.schema, location=asked["owned"]).metadata_location)
 
     def append() -> int:
-        table = catalog.load_table("db.owned")
+        table = catalog.load_table("sales.owned")
         for _ in range(FILES_APPENDED):
             table.append(rows)
         return len(table.metadata.snapshots)
 
     def scan() -> list[Any]:
-        return sorted(catalog.load_table("db.owned").scan(row_filter="id >= 2").to_arrow().to_pylist(), key=str)
+        return sorted(catalog.load_table("sales.owned").scan(row_filter="id >= 2").to_arrow().to_pylist(), key=str)
 
     steps.run("table_create", create)
     steps.run("table_append", append)
@@ -117,8 +118,9 @@ def main() -> None:
     steps = Steps()
     _files(steps, io, asked)
     _denied(steps, io, asked)
-    if asked.get("owned"):
+    if "owned" in asked:
         _table(steps, asked)
+    steps.run("end", lambda: _write(io, f"{asked['root']}/end", b""))
     json.dump(steps.outcomes, sys.stdout, ensure_ascii=True)
 
 

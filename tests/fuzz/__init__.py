@@ -1,0 +1,1 @@
+"""Throw bytes at the way from a sign request to its signature."""

@@ -87,7 +87,7 @@ def _row(row: Result) -> str:
         f"`{row.name}`",
         f"**{_number(row.value)}** {row.unit}",
         f"{_number(row.spread[0])} to {_number(row.spread[1])}",
-        _bar(row.must, row),
+        _bar(row.must, row) + ("" if row.passes else ", **missed**"),
         _bar(row.goal, row),
         row.against,
         str(row.samples),

@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, permutations
 
+import msgspec
 import pytest
 
 from signproxy.errors import Check, Reason, Refused
+from signproxy.gate import gate
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.inventory.source import MemoryPolicySource
-from signproxy.model import Allow, NamedTable, TableId
+from signproxy.model import Allow, NamedTable, Subject, TableId
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Access, Operation
 from tests.gate.cases import ALLOWED, CASES, GATE_CHECKS, SEALED, SMALL, T1, Ask, Slow, judge, new_passage, subject_of
@@ -309,3 +311,79 @@ async def test_a_refusal_leaves_what_was_known_until_then() -> None:
     assert late.deny is not None
     assert (late.deny.reason, late.deny.table) == (Reason.OUTSIDE_TABLE, TableId("lake", "ns", "t1"))
     assert late.allow is None
+
+
+async def test_a_reload_is_judged_anew_for_whoever_was_admitted_before() -> None:
+    """What passed under the old policy is no right under the new one: a revoke bites on the next request."""
+    product = Product(SEALED)
+    ask = Ask()
+    subject = subject_of(product, ask)
+
+    def judged() -> Allow | Reason:
+        try:
+            found = product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire)
+        except Refused as refused:
+            return refused.reason
+        assert isinstance(found, Allow)
+        return found
+
+    assert isinstance(judged(), Allow)
+    assert isinstance(judged(), Allow)
+    for change, reason in (
+        (("remote_signing: true\ndefault", "remote_signing: false\ndefault"), Reason.REMOTE_SIGNING_OFF),
+        (("writer: {roles: [writers]}", "writer: {roles: []}"), Reason.PRINCIPAL_UNKNOWN),
+        (("prefixes: [opaque-1]", "prefixes: [opaque-1]\n    kind: external"), Reason.CATALOG_FEDERATED),
+        (("  - {role: writer, privileges: [TABLE_REMOTE_SIGN, TABLE_WRITE_DATA]}\n", ""), Reason.NO_REMOTE_SIGN),
+    ):
+        assert change[0] in SEALED
+        product.state = MemoryPolicySource(SEALED.replace(*change), single_issuer=True).load(2)
+        assert judged() is reason
+        product.state = MemoryPolicySource(SEALED, single_issuer=True).load(3)
+        assert isinstance(judged(), Allow)
+
+
+async def test_admission_of_one_caller_or_route_admits_no_other() -> None:
+    """What is remembered is for the very values that were checked."""
+    product = Product(SEALED)
+    asks = (
+        Ask(),
+        CASES[Reason.CATALOG_UNKNOWN],
+        CASES[Reason.CATALOG_NOT_FOR_ISSUER],
+        CASES[Reason.PRINCIPAL_UNKNOWN],
+        CASES[Reason.REMOTE_SIGNING_OFF],
+        CASES[Reason.CATALOG_FEDERATED],
+        Ask(who="reader"),
+    )
+    for _ in range(2):
+        for first, second in permutations(asks, 2):
+            for ask in (first, second):
+                alone = await judge(Product(SEALED), ask)
+                judged = await judge(product, ask)
+                assert isinstance(judged, Allow) is isinstance(alone, Allow)
+                if isinstance(judged, Refused) and isinstance(alone, Refused):
+                    assert judged.reason is alone.reason
+
+
+async def test_a_caller_with_a_borrowed_name_is_checked_for_himself() -> None:
+    """Rights are the effective principal's; which catalogs an issuer may speak for is the caller's own limit."""
+    product = Product(SEALED)
+    ask = Ask()
+    writer = subject_of(product, ask)
+    assert isinstance(product.gate.judge(new_passage(), writer, ask.address, ask.target, ask.wire), Allow)
+    limited = msgspec.structs.replace(writer.caller, catalogs=("other",))
+    borrowed = Subject(limited, writer.effective)
+    with pytest.raises(Refused) as refused:
+        product.gate.judge(new_passage(), borrowed, ask.address, ask.target, ask.wire)
+    assert refused.value.reason is Reason.CATALOG_NOT_FOR_ISSUER
+
+
+async def test_what_is_remembered_of_callers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of short-lived tokens must not fill the memory."""
+    monkeypatch.setattr(gate, "_ADMISSIONS_KEPT", 3)
+    product = Product(SEALED)
+    ask = Ask()
+    for _ in range(10):
+        caller = msgspec.structs.replace(subject_of(product, ask).caller)
+        subject = Subject(caller, caller)
+        assert isinstance(product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire), Allow)
+        assert len(product.gate._admitted) <= 3

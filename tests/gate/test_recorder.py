@@ -16,7 +16,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
-from signproxy.model import Allow, BY_LOCATION, Pod, Principal, Subject
+from signproxy.model import BY_LOCATION, Allow, Pod, Principal, Subject
 from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
 from tests.product import ACCESS_KEY, HOST, Product
 

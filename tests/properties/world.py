@@ -95,12 +95,12 @@ class Table:
         return False
 
     def meets(self, touch: Touch) -> bool:
-        """Whether any reading of what is touched lies in the table, or would show or empty what lies in it."""
+        """Whether what is touched lies in the table as a plain store reads it, or shows what lies in it."""
         for place in self.places:
             store, bucket, prefix = place.split(" ", 2)
             if (touch.store, touch.bucket) != (store, bucket):
                 continue
-            for reading in touch.readings:
+            for reading in touch.plain:
                 reaches = touch.use is Use.LIST and prefix.startswith(reading)
                 if reaches or (reading.startswith(prefix) and (len(reading) > len(prefix) or touch.use is Use.LIST)):
                     return True

@@ -311,3 +311,51 @@ def test_no_secret_is_shown() -> None:
     shown = f"{signed!r}{signer._slots!r}"
     assert SESSION.secret_access_key not in shown
     assert CREDENTIALS.secret_access_key not in shown
+
+
+PINNED = msgspec.structs.replace(AWS, pins_forwarded_headers=True)
+
+
+@pytest.mark.parametrize("allow", (ALLOW, ONCE))
+@pytest.mark.parametrize("headers", ((), (("content-type", "a/b"), ("x-amz-meta-a", "1"))))
+@pytest.mark.parametrize("credentials", (CREDENTIALS, SESSION))
+def test_forwarding_headers_are_signed_as_empty_where_the_store_believes_them(
+    allow: Allow, headers: tuple[tuple[str, str], ...], credentials: Credentials
+) -> None:
+    """Such a store verifies the path that they claim and serves the real one: a signature would open every object."""
+    asked = request(method="PUT", operation=Operation.PUT_OBJECT, storage=PINNED, headers=headers)
+    signed = sign(asked, allow=allow, credentials=credentials)
+    assert (signed.headers["X-Forwarded-Host"], signed.headers["X-Forwarded-Prefix"]) == ([""], [""])
+    names = signed_headers(signed)
+    assert {"x-forwarded-host", "x-forwarded-prefix"} < set(names)
+    assert names == sorted(names)
+    check(asked, signed, credentials=credentials)
+    # What is claimed, or left out, has no signature.
+    for name in ("X-Forwarded-Host", "X-Forwarded-Prefix"):
+        claimed = msgspec.structs.replace(signed, headers={**signed.headers, name: ["/lake/wh/t2"]})
+        with pytest.raises(VerificationError, match="SignatureDoesNotMatch"):
+            check(asked, claimed, credentials=credentials)
+        kept = {each: values for each, values in signed.headers.items() if each != name}
+        with pytest.raises(VerificationError, match="signed but not received"):
+            check(asked, msgspec.structs.replace(signed, headers=kept), credentials=credentials)
+
+
+def test_other_stores_are_not_sent_forwarding_headers() -> None:
+    """A proxy in between may have to set them."""
+    assert not {"X-Forwarded-Host", "X-Forwarded-Prefix"} & sign(request()).headers.keys()
+
+
+@pytest.mark.parametrize("ttl", (MIN_SIGNATURE_TTL, S3_WINDOW))
+def test_the_end_of_a_signature_is_told_to_the_second(ttl: int) -> None:
+    """The audit event says until when a revoked caller could still use what he was given."""
+    signer = RequestSigner(ttl)
+    for now in (NOW, NOW + 0.9, NOW + 1, NOW):
+        end = calendar.timegm(time.strptime(signer.expires_at(now), "%Y-%m-%dT%H:%M:%SZ"))
+        assert end == int(now) + ttl
+
+
+def test_the_answer_tells_the_client_nothing_else() -> None:
+    """The hint of the key id is for the audit."""
+    signed = sign(request())
+    assert signed.answer == {"uri": signed.uri, "headers": signed.headers}
+    assert signed.access_key_hint == CREDENTIALS.access_key_id[-4:]

@@ -76,9 +76,10 @@ def read_headers(headers: dict[str, list[str]], plan: Plan, host: str, context: 
         value = values[0] if len(values) == 1 else _single(headers, name)
         if check is not None and not check(value, context):
             raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} with {context.operation.s3_name}")
-        signed.append((lower, value if value.isalnum() and value.isascii() else _folded(lower, value)))
-    plain = plan.payload is None and plan.content_encoding is None
-    payload = UNSIGNED_PAYLOAD if plain else _payload(headers, plan, context)
+        plain = value.isascii() and value.isprintable() and " " not in value
+        signed.append((lower, value if plain else _folded(lower, value)))
+    silent = plan.payload is None and plan.content_encoding is None
+    payload = UNSIGNED_PAYLOAD if silent else _payload(headers, plan, context)
     return ReadHeaders(tuple(signed), payload, bool(plan.conditions) and _is_conditional(headers, plan))
 
 

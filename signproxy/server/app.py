@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Mapping
 from time import perf_counter_ns
 
 import msgspec
@@ -37,6 +38,9 @@ _SIGN = Endpoint.SIGN
 _KIND_SIGN = Kind.SIGN
 _QUERY = Stamp.QUERY
 
+_HINT = 4
+"""Last characters of the access key id that the audit keeps."""
+
 
 class ClientCache(msgspec.Struct, frozen=True):
     """Whether GET and HEAD answers may be kept by the client; off unless the operator switched it on."""
@@ -69,14 +73,7 @@ class Handler:
     async def __call__(self, request: web.BaseRequest) -> Reply:
         """Answer a request; whatever happens, exactly one event closes it."""
         headers = request.headers
-        event_id = new_event_id()
-        passage = Passage(
-            _KIND_SIGN,
-            event_id,
-            read_request_id(headers.get("X-Request-ID"), event_id),
-            request.remote or "",
-            headers.get("User-Agent", ""),
-        )
+        passage = _passage(request.remote or "", headers)
         try:
             path, _, query = request.raw_path.partition("?")
             route = find_route(path)
@@ -90,7 +87,6 @@ class Handler:
                 principal = await principal  # type: ignore[misc]  # else it is awaitable
             passage.subject = subject = Subject(principal, principal)
             content = request.content
-            # Nearly always the whole body came with the head.
             body = content.read_nowait() if content.is_eof() else await _read_body(request)
             allowed = self._gate.judge(passage, subject, route.address, route.target, read_message(body))
             return self._sign(passage, subject, allowed if type(allowed) is Allow else await allowed)  # type: ignore[misc]
@@ -102,8 +98,32 @@ class Handler:
             self._refuse(passage, Reason.CLIENT_GONE, "cancelled")
             raise
         except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours is an answer, an event and a trace
-            _log.exception("request failed", request_id=passage.request_id)
-            return self._refuse(passage, Reason.INTERNAL, "")
+            return self._fail(passage)
+
+    def at_once(self, raw_path: str, headers: Mapping[str, str], remote: str, body: bytes) -> Reply | None:
+        """Answer a POST that is there whole; None, and no event, where something has to be waited for.
+
+        The same steps in the same order as `__call__`, without a task: nearly every sign request is one of these.
+        """
+        passage = _passage(remote, headers)
+        try:
+            route = find_route(raw_path.partition("?")[0])
+            if route.endpoint is not _SIGN:
+                return None
+            principal = self._authenticator.authenticate(read_bearer(headers.get("Authorization")))
+            if type(principal) is not Principal:
+                _forsake(principal)
+                return None
+            passage.subject = subject = Subject(principal, principal)
+            allowed = self._gate.judge(passage, subject, route.address, route.target, read_message(body))
+            if type(allowed) is not Allow:
+                _forsake(allowed)
+                return None
+            return self._sign(passage, subject, allowed)
+        except Refused as refused:
+            return self._refuse(passage, refused.reason, refused.detail)
+        except Exception:  # noqa: BLE001 - see `__call__`
+            return self._fail(passage)
 
     def _sign(self, passage: Passage, subject: Subject, allow: Allow) -> Reply:
         judged = passage.request
@@ -114,14 +134,14 @@ class Handler:
         signed = signer.sign(allow, judged, credentials, event_id=passage.event_id, now=now)
         passage.expires_at = signer.expires_at(now)
         passage.stamped = judged.storage.stamp is _QUERY
-        passage.access_key_id = signed.access_key_hint
+        passage.access_key_id = credentials.access_key_id[-_HINT:]
         cache = NO_CACHE
         # Any other answer could be replayed by the client's cache for another body, or after a revoke.
         if self._client_cache.reads and judged.method in ("GET", "HEAD") and not subject.delegated:
             cache = PRIVATE
             passage.cacheable = True
         self._recorder.signed(passage, allow)
-        return answer(signed.answer, passage.request_id, cache)
+        return answer(signed, passage.request_id, cache)
 
     async def _config(self, passage: Passage, route: Route, request: web.BaseRequest, query: str) -> Reply:
         passage.kind = Kind.CONFIG
@@ -144,6 +164,10 @@ class Handler:
         self._recorder.answered(passage)
         return answer(config, passage.request_id)
 
+    def _fail(self, passage: Passage) -> Reply:
+        _log.exception("request failed", request_id=passage.request_id)
+        return self._refuse(passage, Reason.INTERNAL, "")
+
     def _refuse(self, passage: Passage, reason: Reason, detail: str) -> Reply:
         try:
             self._recorder.refused(passage, reason, detail)
@@ -151,6 +175,23 @@ class Handler:
             # The audit trail took neither: nothing is served, a refusal least of all.
             reason = refused.reason
         return refusal(reason, passage.request_id)
+
+
+def _passage(remote: str, headers: Mapping[str, str]) -> Passage:
+    event_id = new_event_id()
+    return Passage(
+        _KIND_SIGN,
+        event_id,
+        read_request_id(headers.get("X-Request-Id"), event_id),
+        remote,
+        headers.get("User-Agent", ""),
+    )
+
+
+def _forsake(awaitable: object) -> None:
+    """Close a coroutine that is not going to be awaited: whoever waits begins anew."""
+    if isinstance(awaitable, Coroutine):
+        awaitable.close()
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 from aiohttp import web
 
 from signproxy.errors import Finding, SettingsInvalid
+from signproxy.server.connection import AtOnce, DirectServer
 from signproxy.telemetry import log
 
 MAX_HEADER = 24 * 1024
@@ -16,7 +18,7 @@ MAX_HEADER = 24 * 1024
 
 _log = log.get_logger("signproxy.http")
 
-RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+RequestHandler = AtOnce | Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class _WithoutContent(logging.Handler):
@@ -47,14 +49,17 @@ async def listen(
     shutdown: float = 25.0,
 ) -> str:
     """Serve until `stack` closes; return the address that was bound."""
-    server = web.Server(
-        handler,
-        keepalive_timeout=keepalive,
-        access_log=None,
-        logger=_quiet_logger(),
-        max_field_size=MAX_HEADER,
-        max_line_size=MAX_HEADER,
-    )
+    options: dict[str, Any] = {
+        "access_log": None,
+        "logger": _quiet_logger(),
+        "max_field_size": MAX_HEADER,
+        "max_line_size": MAX_HEADER,
+    }
+    server: web.Server
+    if isinstance(handler, AtOnce):
+        server = DirectServer(handler, keepalive, **options)
+    else:
+        server = web.Server(handler, keepalive_timeout=keepalive, **options)
     runner = web.ServerRunner(server, shutdown_timeout=shutdown)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)

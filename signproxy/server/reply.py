@@ -53,6 +53,19 @@ class Reply(web.StreamResponse):
     def keep_alive(self) -> bool | None:
         return not self._close
 
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends with this answer."""
+        return self._close
+
+    def whole(self) -> bytes:
+        """Return head and body as they go onto the wire."""
+        head = (
+            f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._content)}\r\nDate: {_date()}\r\n"
+            f"{_CLOSE if self._close else _END}"
+        )
+        return head.encode("latin-1") + self._content
+
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Take note of the request; nothing is written before the end."""
         self._writer = request.writer
@@ -63,12 +76,8 @@ class Reply(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 - aiohttp's signature
         """Write head and body at once."""
-        head = (
-            f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._content)}\r\nDate: {_date()}\r\n"
-            f"{_CLOSE if self._close else _END}"
-        )
         assert self._writer is not None  # noqa: S101 - aiohttp calls prepare first
-        await self._writer.write(head.encode("latin-1") + self._content)
+        await self._writer.write(self.whole())
 
 
 _date_second = 0

@@ -21,7 +21,6 @@ MIN_SIGNATURE_TTL = 60
 """Clocks differ, and Java's signature cache keeps an answer for 30 s: shorter lives would fail honest requests."""
 
 _QUERY = Stamp.QUERY
-_HINT = 4
 # SeaweedFS verifies a signature for the path and host that these claim, from whoever sends them (seaweedfs #7068,
 # #7223), and serves the real ones: one signature would reach every object. Signed as empty they cannot be added.
 _PINNED = (("x-forwarded-host", ""), ("x-forwarded-prefix", ""))
@@ -32,13 +31,6 @@ class SignedRequest(msgspec.Struct, frozen=True, gc=False):
 
     uri: str
     headers: dict[str, list[str]]
-    access_key_hint: str
-    """The last characters of the access key id, for the audit; no part of the answer."""
-
-    @property
-    def answer(self) -> dict[str, object]:
-        """What the client is told."""
-        return {"uri": self.uri, "headers": self.headers}
 
 
 class _Slot(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +40,6 @@ class _Slot(msgspec.Struct, frozen=True, gc=False):
     region: str
     key: SigningKey
     token: str
-    hint: str
 
 
 class RequestSigner:
@@ -97,7 +88,7 @@ class RequestSigner:
             answer["If-None-Match"] = ["*"]
         if request.storage.pins_forwarded_headers:
             answer |= {"X-Forwarded-Host": [""], "X-Forwarded-Prefix": [""]}
-        return SignedRequest(uri, answer, slot.hint)
+        return SignedRequest(uri, answer)
 
     def expires_at(self, now: float) -> str:
         """Return when a signature made now ends, in RFC 3339."""
@@ -112,6 +103,6 @@ class RequestSigner:
         storage = request.storage
         access_key_id = credentials.access_key_id
         key = SigningKey(access_key_id, credentials.secret_access_key, storage.region)
-        slot = _Slot(credentials, storage.region, key, credentials.session_token, access_key_id[-_HINT:])
+        slot = _Slot(credentials, storage.region, key, credentials.session_token)
         self._slots[storage.name, request.bucket] = slot
         return slot

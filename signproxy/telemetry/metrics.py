@@ -106,8 +106,9 @@ class Metrics:
         if counter is None:
             counter = self._signed[op] = self.requests.labels(op, "allow", _ALLOWED)
         counter.value += 1
-        for histogram, microseconds in ((self._authz, authz_us), (self._sign, sign_us), (self._total, total_us)):
-            histogram.observe(microseconds * _MICROSECOND)
+        self._authz.observe(authz_us * _MICROSECOND)
+        self._sign.observe(sign_us * _MICROSECOND)
+        self._total.observe(total_us * _MICROSECOND)
 
     def answered(self, op: str, decision: str, reason: str, total_us: int) -> None:
         """Count and measure any other request."""

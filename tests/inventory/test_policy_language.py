@@ -301,6 +301,8 @@ def test_an_aws_storage_needs_no_endpoint() -> None:
     aws = load(BASE).catalogs["lake"].storages["aws"]
     assert aws.endpoints == aws_endpoints("us-east-1")
     assert aws.checks_unsigned_headers
+    assert aws.checks_payload_hash
+    assert not aws.pins_forwarded_headers
     assert aws.stamp is Stamp.QUERY
     assert aws.opt_ins == OptIns()
 
@@ -310,12 +312,14 @@ def test_a_private_link_is_added_to_the_endpoints_of_aws() -> None:
     text = (
         "storages: {s: {kind: aws, region: eu, buckets: [b-1], endpoints: "
         "[{url: 'https://bucket.vpce-1.s3.eu.vpce.amazonaws.com', styles: [path, virtual-host]}], "
-        "checks_unsigned_headers: false}}\ncatalogs: {hr: {storages: [s]}}"
+        "checks_unsigned_headers: false, checks_payload_hash: false, pins_forwarded_headers: true}}\ncatalogs: {hr: {storages: [s]}}"
     )
     storage = load(BASE, text).catalogs["hr"].storages["s"]
     link = Endpoint("https", "bucket.vpce-1.s3.eu.vpce.amazonaws.com", (Style.PATH, Style.VIRTUAL_HOST))
     assert storage.endpoints == (*aws_endpoints("eu"), link)
     assert not storage.checks_unsigned_headers
+    assert not storage.checks_payload_hash
+    assert storage.pins_forwarded_headers
 
 
 @pytest.mark.parametrize(
@@ -337,6 +341,7 @@ def test_a_compatible_storage_lists_its_endpoints(url: str, scheme: str, authori
     storage = load(BASE, text).catalogs["hr"].storages["s"]
     assert storage.endpoints == (Endpoint(scheme, authority, (Style.PATH,)),)
     assert not storage.checks_unsigned_headers
+    assert not storage.checks_payload_hash
     assert storage.stamp is Stamp.OFF
     assert storage.bucket_owner == "0123"
     assert storage.opt_ins == OptIns(recover=True, kms_keys=("k",))

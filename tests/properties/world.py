@@ -261,8 +261,10 @@ def check_uri(signed: Signed) -> None:
 def check_verifies(signed: Signed) -> None:
     """Fail unless a strict store accepts the request as either client would send it."""
     region = signed.message["region"]
+    # Only a bulk delete has its body in the message; an empty one is none.
+    message = {name: value for name, value in signed.message.items() if name != "body" or value}
     for merge in (as_java, as_pyiceberg):
-        verify(merge(signed.message, signed.answer), {ACCESS_KEY: SECRET}, now=NOW, region=region)
+        verify(merge(message, signed.answer), {ACCESS_KEY: SECRET}, now=NOW, region=region)
 
 
 def check_contained(signed: Signed) -> None:

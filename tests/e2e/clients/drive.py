@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.e2e.server import CALLER, EVENT_TIMEOUT, Grant, SignServer, policy_of, run_server
-from tests.e2e.stores import VERSITYGW, RunningStore
+from tests.e2e.clients.tls import TlsFront, run_tls_front
+from tests.e2e.server import CALLER, EVENT_TIMEOUT, STORAGE, Grant, SignServer, policy_of, run_server
+from tests.e2e.stores import DOMAIN, VERSITYGW, RunningStore
 from tests.e2e.stores.direct import Owner
 
 BUCKET = "lake"
@@ -106,6 +107,8 @@ class Lake:
     server: SignServer
     owner: Owner
     access_log: Path
+    tls: TlsFront
+    """The same store over https."""
 
     @property
     def url(self) -> str:
@@ -129,6 +132,7 @@ class Lake:
         # Nothing of the machine may configure the client: no keys, no proxies, no settings of the user.
         env = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "JAVA_HOME"}}
         env |= {"HOME": str(home), "NO_PROXY": "127.0.0.1", "AWS_EC2_METADATA_DISABLED": "true"}
+        env["AWS_CA_BUNDLE"] = str(self.tls.certificate)
         done = subprocess.run(
             command,
             input=json.dumps(asked).encode(),
@@ -178,9 +182,13 @@ def run_lake(directory: Path) -> Iterator[Lake]:
         owner.must("PUT", BUCKET)
         for table in (READ_ONLY, DENIED):
             owner.must("PUT", f"{BUCKET}/warehouse/{NAMESPACE}/{table}/data/file", body=SECRET)
+        tls = stack.enter_context(run_tls_front(directory, store.port))
         policy = policy_of(store, [BUCKET], {CATALOG: {}}, _grants())
-        server = stack.enter_context(run_server(directory / "signproxy", store, policy))
-        yield Lake(store, server, owner, access_log)
+        policy["storages"][STORAGE]["endpoints"].append({"url": tls.origin, "styles": ["path"]})
+        hosts = [store.authority, tls.authority, f"{DOMAIN}:{store.port}"]
+        with patch.dict(os.environ, {f"SIGNPROXY__STORAGES__{STORAGE.upper()}__HOSTS": json.dumps(hosts)}):
+            server = stack.enter_context(run_server(directory / "signproxy", store, policy))
+        yield Lake(store, server, owner, access_log, tls)
 
 
 def _grants() -> list[Grant]:

@@ -1,0 +1,234 @@
+"""Requests that are answered as they arrive: only the plainest are, and nobody can tell the difference."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import msgspec
+import pytest
+
+from signproxy.errors import Refused
+from signproxy.model import ByLocation, NamedTable
+from signproxy.policy.catalog import Catalog, Table
+from signproxy.s3.request import S3Request
+from signproxy.server import connection
+from signproxy.server.connection import read_plain
+from tests.product import SIGN_T1, Product, sign_message, token_of
+
+BODY = msgspec.json.encode(sign_message())
+AUTHORIZATION = f"Authorization: Bearer {token_of('reader')}"
+PLAIN = [f"POST {SIGN_T1} HTTP/1.1", "Host: x", AUTHORIZATION, f"Content-Length: {len(BODY)}"]
+
+
+def _bytes(lines: list[str], body: bytes = BODY) -> bytes:
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+def test_a_plain_request_is_read_whole() -> None:
+    """What Iceberg's clients send must be recognised, or the quick way is never taken."""
+    java = [
+        *PLAIN,
+        "Accept-Encoding: gzip, deflate",
+        "Connection: keep-alive",
+        "User-Agent: Apache-HttpClient/5.5 (Java/17.0.15)",
+        "Content-Type: application/json",
+        "X-Client-Version: Apache Iceberg 1.12.0",
+    ]
+    read = read_plain(_bytes(java))
+    assert read is not None
+    path, headers, body = read
+    assert (path, body) == (SIGN_T1, BODY)
+    assert headers["Authorization"] == f"Bearer {token_of('reader')}"
+    assert headers["X-Client-Version"] == "Apache Iceberg 1.12.0"
+    requests = [*PLAIN, "User-Agent: python-requests/2.34.2", "Accept: */*", "Connection: keep-alive"]
+    assert read_plain(_bytes(requests)) is not None
+
+
+_LEFT_TO_AIOHTTP: list[tuple[str, bytes]] = [
+    ("empty", b""),
+    ("half a head", _bytes(PLAIN, b"")[:-2]),
+    ("half a body", _bytes(PLAIN, BODY[:-1])),
+    ("more than a body", _bytes(PLAIN, BODY + b"P")),
+    ("two requests", _bytes(PLAIN) * 2),
+    ("get", _bytes(["GET /v1/config HTTP/1.1", "Host: x"], b"")),
+    ("lower-case method", _bytes([PLAIN[0].replace("POST", "post"), *PLAIN[1:]])),
+    ("absolute form", _bytes([PLAIN[0].replace("POST ", "POST http://x"), *PLAIN[1:]])),
+    ("http/1.0", _bytes([PLAIN[0].replace("1.1", "1.0"), *PLAIN[1:]])),
+    ("space in path", _bytes([PLAIN[0].replace("t1 ", "t 1 "), *PLAIN[1:]])),
+    ("tab in path", _bytes([PLAIN[0].replace("t1 ", "t\t1 "), *PLAIN[1:]])),
+    ("no host", _bytes([PLAIN[0], *PLAIN[2:]])),
+    ("two hosts", _bytes([*PLAIN, "Host: y"])),
+    ("no length", _bytes(PLAIN[:3])),
+    ("two lengths", _bytes([*PLAIN, f"Content-Length: {len(BODY)}"])),
+    ("two spellings", _bytes([*PLAIN, "content-length: 0"])),
+    ("two spellings of the token", _bytes([*PLAIN, "authorization: Bearer x"])),
+    ("length with a sign", _bytes([*PLAIN[:3], f"Content-Length: +{len(BODY)}"])),
+    ("length with a zero", _bytes([*PLAIN[:3], f"Content-Length: 0{len(BODY)}"])),
+    ("length in other digits", _bytes([*PLAIN[:3], "Content-Length: \xb2"])),
+    ("chunked", _bytes([*PLAIN, "Transfer-Encoding: chunked"])),
+    ("chunked, lower case", _bytes([*PLAIN, "transfer-encoding: chunked"])),
+    ("expect", _bytes([*PLAIN, "Expect: 100-continue"])),
+    ("upgrade", _bytes([*PLAIN, "Connection: Upgrade", "Upgrade: websocket"])),
+    ("close", _bytes([*PLAIN, "Connection: close"])),
+    ("gzip body", _bytes([*PLAIN, "Content-Encoding: gzip"])),
+    ("trailers", _bytes([*PLAIN, "Trailer: X"])),
+    ("folded line", _bytes([*PLAIN, "X-A: 1", " 2"])),
+    ("no colon", _bytes([*PLAIN, "X-A"])),
+    ("blank before the colon", _bytes([*PLAIN, "X-A : 1"])),
+    ("blank in a name", _bytes([*PLAIN, "X A: 1"])),
+    ("control character", _bytes([*PLAIN, "X-A: \x00"])),
+    ("bare carriage return", _bytes([*PLAIN, "X-A: 1\rX-B: 2"])),
+    ("bare line feed", _bytes([*PLAIN, "X-A: 1\nX-B: 2"])),
+    ("not ASCII", _bytes([*PLAIN, "X-A: \xe9"])),
+    ("leading line", b"\r\n" + _bytes(PLAIN)),
+]
+
+
+@pytest.mark.parametrize(("_name", "data"), _LEFT_TO_AIOHTTP, ids=[name for name, _ in _LEFT_TO_AIOHTTP])
+def test_whatever_is_not_plain_is_left_to_aiohttp(_name: str, data: bytes) -> None:
+    """Two readers that disagree on where a message ends are a request that nobody checked."""
+    assert read_plain(data) is None
+
+
+async def _exchange(product: Product, *pieces: bytes, answers: int = 1) -> list[bytes]:
+    """Send the pieces, each a segment of its own, and return the answers."""
+    host, _, port = product.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    got = []
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        for _ in range(answers):
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            length = int(re.findall(rb"Content-Length: (\d+)", head)[0])
+            got.append(head + await reader.readexactly(length))
+    finally:
+        writer.close()
+    return got
+
+
+def _comparable(answer: bytes) -> bytes:
+    """Return an answer without what differs from request to request."""
+    return re.sub(rb"[0-9A-HJKMNP-TV-Z]{26}|Signature=[0-9a-f]+|Date: [^\r]+|\d{8}T\d{6}Z", b"", answer)
+
+
+_CASES = [
+    ("signed", PLAIN, BODY),
+    ("refused", [PLAIN[0].replace("t1", "t9"), *PLAIN[1:]], BODY),
+    ("no token", [line for line in PLAIN if line != AUTHORIZATION], BODY),
+    ("no message", [*PLAIN[:3], "Content-Length: 2"], b"{}"),
+    ("no route", ["POST /nowhere HTTP/1.1", *PLAIN[1:]], BODY),
+    ("wrong method", ["POST /v1/config HTTP/1.1", *PLAIN[1:]], BODY),
+    ("request id", [*PLAIN, "X-Request-Id: job-7"], BODY),
+]
+
+
+@pytest.mark.parametrize(("_name", "lines", "body"), _CASES, ids=[case[0] for case in _CASES])
+async def test_both_ways_answer_alike(
+    _name: str, lines: list[str], body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which way a request took depends on how its bytes arrived; its answer and its event must not."""
+    data = _bytes(lines, body)
+    assert read_plain(data) is not None
+    seen = []
+    for direct in (True, False):
+        if not direct:
+            monkeypatch.setattr(connection, "read_plain", lambda _: None)
+        async with Product().running() as product:
+            (answer,) = await _exchange(product, data)
+            (event,) = product.events()
+            what = (event.reason, event.principal, event.key, event.http_status, event.remote_ip, event.user_agent)
+            seen.append((_comparable(answer), what))
+    assert seen[0] == seen[1]
+
+
+async def test_a_connection_may_change_its_ways_at_any_request() -> None:
+    """A client's next request may come in pieces, or with others behind it; each is answered once, in order."""
+    data = _bytes(PLAIN)
+    async with Product().running() as product:
+        assert len(await _exchange(product, data, data, answers=2)) == 2
+        assert len(await _exchange(product, data, data[:40], data[40:], data, answers=3)) == 3
+        assert len(await _exchange(product, data * 3, data, answers=4)) == 4
+        assert len(await _exchange(product, data[:-1], data[-1:] + data, answers=2)) == 2
+        events = product.events()
+    assert [event.reason for event in events] == ["allowed"] * 11
+    assert len({event.event_id for event in events}) == 11
+
+
+async def test_what_has_to_be_waited_for_takes_the_long_way() -> None:
+    """A table that an upstream has to be asked for must not block the loop, nor be answered twice."""
+
+    class Asking:
+        asked = 0
+
+        def resolve(self, catalog: Catalog, target: NamedTable | ByLocation, _request: S3Request) -> object:
+            async def ask() -> tuple[Table, ...]:
+                Asking.asked += 1
+                await asyncio.sleep(0)
+                assert isinstance(target, NamedTable)
+                table = catalog.table(target.namespace, target.name)
+                assert table is not None
+                return (table,)
+
+            future: asyncio.Future[tuple[Table, ...]] = asyncio.ensure_future(ask())
+            return future
+
+    async with Product(resolver=Asking()).running() as product:  # type: ignore[arg-type]  # an awaitable is one
+        (answer,) = await _exchange(product, _bytes(PLAIN))
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert [event.reason for event in product.events()] == ["allowed"]
+    assert Asking.asked >= 1
+
+
+async def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that say nothing, or nothing more, would pile up for ever."""
+    from contextlib import AsyncExitStack
+
+    from signproxy.server.listener import listen
+
+    product = Product()
+    product.trail.start()
+    async with AsyncExitStack() as stack:
+        address = await listen(stack, product.handler, "127.0.0.1", 0, keepalive=0.2, shutdown=1.0)
+        host, _, port = address.partition(":")
+        for first in (b"", _bytes(PLAIN)):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(first)
+            rest = await asyncio.wait_for(reader.read(), 10)
+            assert rest.startswith(b"HTTP/1.1 200 ") is bool(first)
+            writer.close()
+    product.trail.close(5.0)
+
+
+async def test_a_client_that_does_not_read_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers that nobody reads must not fill the memory: beyond a bound aiohttp's flow control takes over."""
+    monkeypatch.setattr(connection, "MAX_UNREAD", -1)
+    async with Product().running() as product:
+        (answer,) = await _exchange(product, _bytes(PLAIN))
+        assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_an_answer_that_ends_the_connection_ends_it() -> None:
+    """After an oversized message what follows on the connection cannot be trusted."""
+    huge = _bytes([*PLAIN[:3], "Content-Length: 70000"], b"{" + b" " * 69_998 + b"}")
+    async with Product().running() as product:
+        host, _, port = product.url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(huge)
+        assert b" 400 " in await asyncio.wait_for(reader.readline(), 10)
+        writer.close()
+
+
+def test_no_refusal_escapes() -> None:
+    """`at_once` runs inside the transport's callback, where an exception would close the connection unheard."""
+    product = Product()
+    product.trail.start()
+    for headers in ({}, {"Authorization": "Basic x"}, {"Authorization": "Bearer x"}):
+        reply = product.handler.at_once(SIGN_T1, headers, "", b"")
+        assert reply is not None
+        assert reply.status == 401
+    product.trail.close(5.0)
+    assert issubclass(Refused, Exception)

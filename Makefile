@@ -83,5 +83,7 @@ $(VENV)/demo-% $(VENV)/test-%: | $(BIN)/python
 	$(PIP) --require-hashes -r requirements/build.txt
 	$(PIP) --require-hashes -r requirements/$(firstword $(subst -, ,$(@F))).txt
 	$(PIP) --no-deps --no-build-isolation --editable .
+	# Some environments switch bytecode off, and a start would then compile a hundred modules.
+	$(BIN)/python -m compileall -q signproxy
 	rm -f $(VENV)/$(firstword $(subst -, ,$(@F)))-*
 	touch $@

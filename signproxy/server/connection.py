@@ -13,7 +13,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from time import monotonic
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from aiohttp import web
 
@@ -95,8 +95,8 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; a connection that says nothing is closed like one that has nothing more to say."""
         super().connection_made(transport)
-        if isinstance(transport, asyncio.Transport):
-            self._wire = transport
+        # Not asked by its type: uvloop's transports are no asyncio.Transport, though they do all of it.
+        self._wire = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self._remote = str(peer[0]) if isinstance(peer, tuple) else ""
         loop = asyncio.get_running_loop()
@@ -113,6 +113,9 @@ class Connection(web.RequestHandler):
         """Answer a plain request at once, or hand this and all that follows to aiohttp."""
         handler, wire = self._at_once, self._wire
         if handler is not None and wire is not None:
+            if not data:
+                # aiohttp pokes its parser when reading resumes; it has been given nothing yet.
+                return
             plain = read_plain(data)
             if plain is not None and wire.get_write_buffer_size() <= MAX_UNREAD:
                 path, headers, body = plain

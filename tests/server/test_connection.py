@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 
 from signproxy.errors import Refused
 from signproxy.model import ByLocation, NamedTable
@@ -232,3 +235,27 @@ def test_no_refusal_escapes() -> None:
         assert reply.status == 401
     product.trail.close(5.0)
     assert issubclass(Refused, Exception)
+
+
+@pytest.mark.parametrize("new_loop", (asyncio.new_event_loop, uvloop.new_event_loop), ids=("asyncio", "uvloop"))
+def test_the_quick_way_is_taken_on_either_loop(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """A transport of another kind would send every request the long way, and only the bill would show it."""
+    data = _bytes(PLAIN)
+
+    async def exchange() -> int:
+        async with Product().running() as product:
+            answered = 0
+            at_once = product.handler.at_once
+
+            def counted(*request: Any) -> object:
+                nonlocal answered
+                reply = at_once(*request)
+                answered += reply is not None
+                return reply
+
+            product.handler.at_once = counted  # type: ignore[method-assign,assignment]  # observed, not changed
+            await _exchange(product, data, data, data, answers=3)
+            return answered
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(exchange()) == 3

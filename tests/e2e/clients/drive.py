@@ -126,13 +126,16 @@ class Lake:
             "large": LARGE,
         }
 
-    def drive(self, command: Sequence[str], asked: Mapping[str, Any], home: Path) -> Run:
+    def drive(
+        self, command: Sequence[str], asked: Mapping[str, Any], home: Path, settings: Mapping[str, str] | None = None
+    ) -> Run:
         """Run a client to its end."""
         events_before, requests_before = len(self.server.events()), len(self._requests())
         # Nothing of the machine may configure the client: no keys, no proxies, no settings of the user.
         env = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "JAVA_HOME"}}
         env |= {"HOME": str(home), "NO_PROXY": "127.0.0.1", "AWS_EC2_METADATA_DISABLED": "true"}
         env["AWS_CA_BUNDLE"] = str(self.tls.certificate)
+        env |= settings or {}
         done = subprocess.run(
             command,
             input=json.dumps(asked).encode(),

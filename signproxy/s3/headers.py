@@ -114,14 +114,13 @@ def _check_text(headers: dict[str, list[str]]) -> None:
         raise Refused(
             Reason.HEADER_MALFORMED, f"{len(text)} characters of header values, at most {MAX_HEADER_BYTES} are read"
         )
+    if not all(headers.values()):
+        empty = next(name for name, values in headers.items() if not values)
+        raise Refused(Reason.HEADER_MALFORMED, f"{empty!r} has no value")
     # What ends a line or a text; anything else is harmless in a header that is not signed.
-    if not ("\n" in text or "\r" in text or "\0" in text) and all(headers.values()):
-        return
-    for name, values in headers.items():
-        if not values:
-            raise Refused(Reason.HEADER_MALFORMED, f"{name!r} has no value")
-        if any(character in value for value in values for character in "\n\r\0"):
-            raise Refused(Reason.HEADER_MALFORMED, f"value of {name!r} holds a control character")
+    if "\n" in text or "\r" in text or "\0" in text:
+        broken = next(name for name, values in headers.items() if not set("\n\r\0").isdisjoint("".join(values)))
+        raise Refused(Reason.HEADER_MALFORMED, f"value of {broken!r} holds a control character")
 
 
 def _folded(lower: str, value: str) -> str:

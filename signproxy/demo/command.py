@@ -116,7 +116,9 @@ def _signed(files: world.World, who: str, method: str, uri: str, body: bytes | N
     print(f"   -> {served.status} {served.body.decode(errors='replace').strip()!r}")
     if method == "GET":
         print("   as a line of yours, good for 15 minutes:")
-        lines = " ".join(f"-H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items())
+        # curl leaves out a header without a value unless it ends with a semicolon.
+        spelled = [f"{name}: {value}" if value else f"{name};" for name, value in headers.items()]
+        lines = " ".join(f"-H {shlex.quote(header)}" for header in spelled)
         print(f"   curl {lines} {shlex.quote(signed['uri'])}")
     return served
 

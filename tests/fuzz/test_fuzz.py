@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from random import Random
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signproxy.errors import Reason
+from tests.fuzz.__main__ import main
 from tests.fuzz.harness import CHOICES, prefix_of, run
 from tests.fuzz.mutate import mutate
 from tests.fuzz.seeds import seeds
@@ -58,3 +60,13 @@ def test_a_search_sees_many_outcomes_and_can_be_repeated(seed: int) -> None:
         seen[run(data).code] += 1
     assert seen["allowed"] >= 100, seen
     assert len(seen) >= 15, seen
+
+
+def test_without_the_engine_the_command_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The engine exists for one platform alone; elsewhere the short search above is all there is."""
+    monkeypatch.setitem(sys.modules, "atheris", None)
+    monkeypatch.setattr(sys, "argv", ["tests.fuzz", "--engine"])
+    assert main() == 2
+    assert "atheris is not installed" in capsys.readouterr().out

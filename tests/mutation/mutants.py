@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -15,6 +16,7 @@ _DECLARATIONS = {"__slots__", "__all__", "__match_args__"}
 _ENUM_BASES = {"Enum", "IntEnum", "IntFlag", "Flag", "StrEnum"}
 _RAISED = {"Refused", "Deny", "Finding"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LONG = 160
 MODULE = "<module>"
 
 
@@ -124,9 +126,8 @@ def mutants_of(path: str, source: str, tree: ast.Module, enums: Enums) -> Iterat
                 before, after = ast.unparse(node), ast.unparse(ast.fix_missing_locations(changed))
                 if before != after:
                     line = getattr(node, "lineno", place.lines.start)
-                    change = f"{before.strip()} -> {after.strip()}"
                     yield Mutant(
-                        path, unit, line, text[line - 1].strip(), change, place.lines, place.at_import,
+                        path, unit, line, text[line - 1].strip(), _shown(before.strip(), after.strip()), place.lines, place.at_import,
                         parent, field, index, changed,
                     )  # fmt: skip
 
@@ -177,7 +178,19 @@ def _header(node: ast.stmt) -> range:
 
 
 def _is_for_types(node: ast.stmt) -> bool:
+    """Say whether a statement is `if TYPE_CHECKING`, or gives a type another name."""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
+        return ast.unparse(node.value.value) in {"Callable", "dict", "frozenset", "list", "set", "tuple"}
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def _shown(before: str, after: str) -> str:
+    """Return `before -> after`; of long texts, where they part."""
+    if len(before) + len(after) > _LONG:
+        same = len(os.path.commonprefix([before, after]))
+        start = max(0, same - _LONG // 4)
+        before, after = (f"…{each[start : same + _LONG // 4]}…" for each in (before, after))
+    return f"{before} -> {after}"
 
 
 def _is_docstring(node: ast.AST) -> bool:

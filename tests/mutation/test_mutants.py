@@ -107,6 +107,7 @@ def test_declarations_for_tools_are_left_alone() -> None:
     source = (
         '"""Doc."""\n'
         "if TYPE_CHECKING:\n    from a import b\n"
+        "Check = Callable[[str, int], bool]\n"
         "class A(Struct, frozen=True):\n"
         "    '''Doc.'''\n"
         "    __slots__ = ('a', 'b')\n"
@@ -116,6 +117,15 @@ def test_declarations_for_tools_are_left_alone() -> None:
         "    def f(self, a: Literal['r']) -> Literal['s']: '''Doc.'''\n"
     )
     assert _changes(source) == []
+
+
+def test_of_a_long_line_only_the_difference_is_shown() -> None:
+    """A list of a hundred words, shown twice, hides the one that is gone."""
+    words = " ".join(f"word{number:03}" for number in range(100))
+    change = _changes(f"A = {words!r}.split()")[50]
+    assert "word050" in change.partition(" -> ")[0]
+    assert "word050" not in change.partition(" -> ")[2]
+    assert len(change) < 250
 
 
 def test_a_mutant_is_found_by_the_lines_of_its_own_statement() -> None:

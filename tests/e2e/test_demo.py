@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shlex
@@ -42,7 +41,7 @@ def test_the_demo_shows_each_step_and_leaves_nothing_behind(tmp_path: Path) -> N
     assert not Path(directory).exists()
 
 
-async def test_the_lines_to_paste_work_while_it_stays_up(tmp_path: Path) -> None:
+def test_the_lines_to_paste_work_while_it_stays_up(tmp_path: Path) -> None:
     """A reader who pastes a line and gets an error does not come back."""
     output = tmp_path / "log"
     demo = _demo(output=output)
@@ -51,7 +50,7 @@ async def test_the_lines_to_paste_work_while_it_stays_up(tmp_path: Path) -> None
         while "Ctrl-C ends everything" not in output.read_text():
             assert demo.poll() is None, output.read_text()
             assert time.monotonic() < deadline
-            await asyncio.sleep(0.1)
+            time.sleep(0.1)
         text = output.read_text()
         signed = re.findall(r"^ +(curl -H .*)$", text, re.MULTILINE)[0]
         asked = re.findall(r"^ +(curl -s -H .*\\\n.*)$", text, re.MULTILINE)[0].replace("\\\n", " ")

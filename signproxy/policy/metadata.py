@@ -20,6 +20,13 @@ _DELETE = Access.DELETE
 
 def refuse_key(rights: Rights, table: Table, bucket: str, key: str, access: Access) -> Deny | None:
     """Refuse a key of the table that its metadata level closes to the holder of these rights."""
+    denial = _refuse_as_spelled(rights, table, bucket, key, access)
+    if denial is None and (";" in key or " " in key or "./" in key or key.endswith(".")):
+        return _refuse_as_spelled(rights, table, bucket, _as_lenient_stores_read(key), access)
+    return denial
+
+
+def _refuse_as_spelled(rights: Rights, table: Table, bucket: str, key: str, access: Access) -> Deny | None:
     level = table.settings.metadata
     if level is _PROTECTED:
         if not key.endswith(PROTECTED_NAMES) and not (access is _DELETE and _reaches(table, bucket, f"{key}/")):
@@ -42,6 +49,14 @@ def refuse_prefix(_: Rights, table: Table, bucket: str, prefix: str, __: Access)
     if _sealed(table, bucket, prefix) or _reaches(table, bucket, prefix):
         return Deny(Reason.METADATA_SEALED, f"prefix {prefix!r}", table.id)
     return None
+
+
+def _as_lenient_stores_read(key: str) -> str:
+    """Return the key without path parameters and without dots and blanks at the end of segments.
+
+    Servlet containers drop the former, Windows file systems the latter: to them it names the file without.
+    """
+    return "/".join([segment.partition(";")[0].rstrip(". ") for segment in key.split("/")])
 
 
 def _sealed(table: Table, bucket: str, key: str) -> bool:

@@ -17,10 +17,11 @@ def check_key(key: str) -> None:
     # Plain keys, nearly all, are recognised by scans that run in C; `'' in text` sends the empty key the long way.
     if (
         not (key.isascii() and key.isprintable())
-        or key[:1] in "/. "
+        or key[:1] in "/. ;"
         or "//" in key
         or "/." in key
         or "/ " in key
+        or "/;" in key
         or "\\" in key
         or key[-1] == "/"
     ):
@@ -47,5 +48,5 @@ def _check_slowly(key: str) -> None:
             raise Refused(Reason.KEY_EMPTY_SEGMENT, f"key {key!r}")
         # MinIO refuses dot segments padded with white space too, some stores trim it; servlet containers and
         # the proxies before them drop what follows a semicolon.
-        if not segment.strip() or segment.partition(";")[0].strip() in (".", ".."):
+        if segment.partition(";")[0].strip() in ("", ".", ".."):
             raise Refused(Reason.KEY_DOT_SEGMENT, f"key {key!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -126,8 +125,9 @@ def mutants_of(path: str, source: str, tree: ast.Module, enums: Enums) -> Iterat
                 before, after = ast.unparse(node), ast.unparse(ast.fix_missing_locations(changed))
                 if before != after:
                     line = getattr(node, "lineno", place.lines.start)
+                    change = _shown(before.strip(), after.strip())
                     yield Mutant(
-                        path, unit, line, text[line - 1].strip(), _shown(before.strip(), after.strip()), place.lines, place.at_import,
+                        path, unit, line, text[line - 1].strip(), change, place.lines, place.at_import,
                         parent, field, index, changed,
                     )  # fmt: skip
 
@@ -187,7 +187,8 @@ def _is_for_types(node: ast.stmt) -> bool:
 def _shown(before: str, after: str) -> str:
     """Return `before -> after`; of long texts, where they part."""
     if len(before) + len(after) > _LONG:
-        same = len(os.path.commonprefix([before, after]))
+        pairs = enumerate(zip(before, after, strict=False))
+        same = next((index for index, (one, other) in pairs if one != other), min(len(before), len(after)))
         start = max(0, same - _LONG // 4)
         before, after = (f"…{each[start : same + _LONG // 4]}…" for each in (before, after))
     return f"{before} -> {after}"

@@ -20,6 +20,13 @@ PROTECTED = (
     "wh/orders/metadata/version-hint.text",
     "wh/orders/version-hint.text",
     "wh/orders/data/x.metadata.json",  # wherever it lies: a table may be registered from there
+    # Servlet containers cut path parameters, Windows file systems dots and blanks at the end.
+    "wh/orders/metadata/v1.metadata.json;x",
+    "wh/orders/metadata/v1.metadata.json;",
+    "wh/orders/metadata/v1.metadata.json.",
+    "wh/orders/metadata/v1.metadata.json ",
+    "wh/orders/metadata;a=b/v1.metadata.json. .",
+    "wh/orders/metadata/version-hint.text;jsessionid=1",
 )
 PLAIN = (
     "wh/orders/data/f.parquet",
@@ -30,6 +37,8 @@ PLAIN = (
     "wh/orders/metadata/metadata.json",  # no dot before: Iceberg never names a file so
     "wh/orders/metadata/my-version-hint.text",
     "wh/orders/metadata/version-hint.text2",
+    "wh/orders/data/a;b/c. d/e .parquet",
+    "wh/orders/data/x;.metadata.jsonx",
 )
 
 
@@ -245,3 +254,20 @@ def test_metadata_in_another_bucket_has_no_ancestor_here() -> None:
     assert world.reason(request(Operation.DELETE_OBJECT, "wh/metadata", bucket="cold"), table) is (
         Reason.METADATA_PROTECTED
     )
+
+
+@pytest.mark.parametrize(
+    "key", ("wh/orders/metadata;x/snap.avro", "wh/orders/metadata /snap.avro", "wh/orders/metadata./s")
+)
+def test_a_seal_holds_for_stores_that_read_leniently(key: str) -> None:
+    """The file that such a store serves lies below the sealed path."""
+    world = World()
+    table = world.table(metadata=MetadataLevel.SEALED)
+    assert world.reason(request(Operation.GET_OBJECT, key), table) is Reason.METADATA_SEALED
+
+
+def test_a_seal_holds_for_a_location_that_lenient_stores_read_otherwise() -> None:
+    """Reading leniently must only ever close more."""
+    world = World()
+    table = world.table(location="wh/or;ders./", metadata=MetadataLevel.SEALED)
+    assert world.reason(request(Operation.GET_OBJECT, "wh/or;ders./metadata/m.avro"), table) is Reason.METADATA_SEALED

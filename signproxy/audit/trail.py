@@ -290,7 +290,8 @@ class AuditTrail:
                 if not self._write_batch():
                     return
             if unflushed and (closing or monotonic() - flushed_at >= FLUSH_SECONDS):
-                if not self._until_it_works(self._sink.flush):
+                # A slow fdatasync has lost nothing: the lines are written, and the queue bounds what comes meanwhile.
+                if not self._until_it_works(self._sink.flush, stalls_after=inf):
                     return
                 flushed_at = monotonic()
                 unflushed = False
@@ -305,17 +306,17 @@ class AuditTrail:
         lines = self._encoder.encode(batch)
         # The events, not the lines, hold on to the objects of their requests.
         batch.clear()
-        if not self._until_it_works(lambda: self._sink.write(lines, count)):
+        if not self._until_it_works(lambda: self._sink.write(lines, count), stalls_after=STALL_SECONDS):
             return False
         self._in_hand = 0
         self._written += count
         return True
 
-    def _until_it_works(self, action: Callable[[], None]) -> bool:
+    def _until_it_works(self, action: Callable[[], None], *, stalls_after: float) -> bool:
         """Repeat an action of the sink until it succeeds; False if closing came first."""
         pause = FIRST_RETRY_SECONDS
         while True:
-            self._stalled_after = time() + STALL_SECONDS
+            self._stalled_after = time() + stalls_after
             try:
                 action()
             except OSError as error:

@@ -294,6 +294,38 @@ def test_a_write_that_never_returns_is_a_problem(
     assert trail.accept(an_event())
 
 
+class SlowToFlush(MemorySink):
+    """A sink on a disk that is busy with somebody else's pages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flushing = threading.Event()
+        self.done = threading.Event()
+
+    def flush(self) -> None:
+        self.flushing.set()
+        assert self.done.wait(10)
+
+
+def test_a_slow_flush_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that fills the disk's cache must not stop every engine; the queue bounds what it costs."""
+    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.02)
+    monkeypatch.setattr(trail_module, "FLUSH_SECONDS", 0.0)
+    sink = SlowToFlush()
+    trail = AuditTrail(sink, limit=100)
+    trail.start()
+    trail.accept(an_event())
+    assert sink.flushing.wait(10)
+    sleep(0.06)
+    assert trail.state.healthy
+    assert all(trail.accept(an_event()) for _ in range(100))
+    with pytest.raises(Refused, match="the queue is full"):
+        trail.accept(an_event())
+    sink.done.set()
+    trail.close(5)
+    assert len(events_in(sink)) == 102
+
+
 class FullOnFlush(MemorySink):
     """A sink that takes everything and keeps nothing while `full`."""
 

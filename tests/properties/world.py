@@ -88,8 +88,8 @@ class Table:
             if (
                 (touch.store, touch.bucket) == (store, bucket)
                 and all(reading.startswith(prefix) for reading in touch.readings)
-                # Below it, strictly, as S3 reads it; a lenient store may come upon the folder's own marker.
-                and (touch.use is Use.LIST or prefix not in touch.plain)
+                # Strictly below: the folder's own marker is no object of the table.
+                and (touch.use is Use.LIST or prefix not in touch.readings)
             ):
                 return True
         return False
@@ -292,8 +292,8 @@ def _check_right(signed: Signed, table: Table, touch: Touch) -> None:
     assert ("w" if touch.use in (Use.WRITE, Use.DELETE) else "r") in rights, (table, touch)
     if table.metadata == "open":
         return
-    # Names are guarded as S3 reads them; which table a key lies in holds for every reading.
-    for reading in touch.plain:
+    # A prefix stands in the query, where nobody drops or resolves anything.
+    for reading in touch.plain if touch.use is Use.LIST else touch.readings:
         closed = reading.endswith((".metadata.json", ".metadata.json.gz", "/version-hint.text"))
         below = False
         for place in table.places:

@@ -63,6 +63,16 @@ def result(
     )
 
 
+def in_turns(names: Sequence[str], number: int) -> Sequence[str]:
+    """Return who comes when in a round: every second round runs backwards, so that a drift favours nobody."""
+    return names if number % 2 == 0 else names[::-1]
+
+
+def lower_quartile(samples: Sequence[float]) -> float:
+    """Return what three quarters of the samples exceed."""
+    return statistics.quantiles(samples, n=4)[0] if len(samples) > 1 else samples[0]
+
+
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
     """Return the ratio of each round: what was measured side by side is compared, not the two medians.
 

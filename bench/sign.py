@@ -6,7 +6,7 @@ import contextlib
 
 from bench import load
 from bench.effort import Effort
-from bench.figures import Result, ratios, result
+from bench.figures import Result, in_turns, lower_quartile, ratios, result
 from bench.floor import floor
 from bench.nessie import nessie, warm_up
 from bench.process import SERVER_CORE
@@ -37,13 +37,13 @@ def measure(effort: Effort) -> list[Result]:
         warm_up(signers[2], scratch, requests=effort.warm_up_requests)
         for signer in signers[:2]:
             load.burst(signer, scratch, connections=_CONNECTIONS, seconds=1)
-        for _ in range(effort.rounds):
-            for signer in signers:
-                bursts[signer.name].append(
-                    load.burst(signer, scratch, connections=_CONNECTIONS, seconds=effort.seconds)
-                )
-            for signer in signers[:2]:
-                alone[signer.name].append(load.burst(signer, scratch, connections=1, seconds=effort.seconds))
+        by_name = {signer.name: signer for signer in signers}
+        for number in range(effort.rounds):
+            for name in in_turns(list(bursts), number):
+                burst = load.burst(by_name[name], scratch, connections=_CONNECTIONS, seconds=effort.seconds)
+                bursts[name].append(burst)
+            for name in in_turns(list(alone), number):
+                alone[name].append(load.burst(by_name[name], scratch, connections=1, seconds=effort.seconds))
         check_signature(*load.sign_once(sign))
         check_evidence(deployment, sum(burst.requests for burst in (*bursts["sign"], *alone["sign"])))
     return _results(bursts, alone)
@@ -61,6 +61,13 @@ def _results(bursts: dict[str, list[load.Burst]], alone: dict[str, list[load.Bur
             must=0.70,
             goal=0.85,
             against=f"{_FLOOR}, requests per CPU-second",
+        ),
+        result(
+            "sign.rate_vs_floor_lower_quartile",
+            [lower_quartile(ratios(cpu["floor"], cpu["sign"]))],
+            unit="ratio",
+            better="higher",
+            against="three quarters of the rounds above were better than this",
         ),
         result(
             "sign.cpu_vs_nessie",

@@ -6,7 +6,7 @@ import contextlib
 
 from bench import load
 from bench.effort import Effort
-from bench.figures import Result, ratios, result
+from bench.figures import Result, in_turns, ratios, result
 from bench.process import SERVER_CORE, cpu_seconds
 from bench.serve import deploy
 
@@ -26,12 +26,17 @@ def measure(effort: Effort) -> list[Result]:
         pair = stack.enter_context(shared.serve(core=SERVER_CORE))
         for signer in (alone, pair):
             load.burst(signer, single.directory, connections=_CONNECTIONS, seconds=1)
-        for _ in range(effort.rounds):
-            one.append(load.burst(alone, single.directory, connections=_CONNECTIONS, seconds=effort.seconds).cpu_us)
-            before = [cpu_seconds([pid]) for pid in pair.pids]
-            two.append(load.burst(pair, shared.directory, connections=_CONNECTIONS, seconds=effort.seconds).cpu_us)
-            spent = [cpu_seconds([pid]) - start for pid, start in zip(pair.pids, before, strict=True)]
-            share.append(min(spent) / sum(spent))
+        for number in range(effort.rounds):
+            for name in in_turns(("one", "two"), number):
+                if name == "one":
+                    burst = load.burst(alone, single.directory, connections=_CONNECTIONS, seconds=effort.seconds)
+                    one.append(burst.cpu_us)
+                    continue
+                before = [cpu_seconds([pid]) for pid in pair.pids]
+                burst = load.burst(pair, shared.directory, connections=_CONNECTIONS, seconds=effort.seconds)
+                two.append(burst.cpu_us)
+                spent = [cpu_seconds([pid]) - start for pid, start in zip(pair.pids, before, strict=True)]
+                share.append(min(spent) / sum(spent))
     return [
         result(
             "workers.cpu_two_vs_one",

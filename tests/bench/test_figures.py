@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.figures import Better, ratios, result
+from bench.figures import Better, in_turns, lower_quartile, ratios, result
 
 
 def test_a_result_is_the_median_with_its_smallest_and_largest_sample() -> None:
@@ -46,3 +46,18 @@ def test_a_reported_figure_is_not_judged() -> None:
 def test_figures_carry_four_digits() -> None:
     """More would claim a precision that no run has, and change the page on every one."""
     assert result("x", [0.123456789], unit="ratio", better="higher", against="").value == 0.1235
+
+
+def test_every_second_round_runs_backwards() -> None:
+    """A machine that slows down within each round would always favour whoever comes first."""
+    assert [list(in_turns(("a", "b", "c"), number)) for number in (0, 1, 2)] == [
+        ["a", "b", "c"],
+        ["c", "b", "a"],
+        ["a", "b", "c"],
+    ]
+
+
+def test_the_lower_quartile_shows_what_a_median_hides() -> None:
+    """A median over its bar could stand on rounds of which nearly half are below it."""
+    assert lower_quartile([0.5, 0.6, 0.9, 0.9, 0.9]) < 0.9
+    assert lower_quartile([0.7]) == 0.7

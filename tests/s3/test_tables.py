@@ -7,12 +7,12 @@ import pytest
 from signproxy.errors import Reason, Refused
 from signproxy.s3.classify import classify
 from signproxy.s3.copy_source import parse_copy_source
-from signproxy.s3.header_rules import CREDENTIALS, SIGNED, UNSIGNED
+from signproxy.s3.header_rules import CREDENTIALS, SIGNED, UNSIGNED, Treatment
 from signproxy.s3.headers import MAX_HEADER_BYTES, UNSIGNED_PAYLOAD
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import ObjectRef
-from signproxy.s3.storage import OptIns, StorageKind
+from signproxy.s3.storage import OptIns, Stamp, Storage, StorageKind, Style
 from signproxy.s3.unsigned_operations import name_of
 from signproxy.s3.uri import MAX_URI, decode_once, is_canonical, split_uri
 from tests.s3.operation_rows import ROWS, Row
@@ -69,7 +69,8 @@ def test_host_and_payload_hash_are_the_signers_own() -> None:
 _CONDITIONAL: tuple[tuple[dict[str, str], bool], ...] = (
     ({}, False),
     ({"If-None-Match": "*"}, False),
-    ({"if-none-match": '"e"'}, True),
+    # Spelled as nowhere else: what is made of a set of names is remembered.
+    ({"IF-none-match": '"e"'}, True),
     ({"If-Match": '"e"'}, True),
     ({"If-Match": "*"}, True),
     ({"If-Match": '"e"', "If-None-Match": "*"}, True),
@@ -95,7 +96,17 @@ def test_a_header_without_a_value_is_refused_among_others_too() -> None:
     """A client library writes it as an empty header, or not at all: two signatures."""
     asked = wire("PUT", URI, {"Range": "x"})
     asked.headers["x-amz-meta-a"] = []
-    assert outcome(asked) is Reason.HEADER_MALFORMED
+    with pytest.raises(Refused) as refused:
+        classify(ENDPOINTS, asked)
+    assert (refused.value.reason, refused.value.detail) == (Reason.HEADER_MALFORMED, "'x-amz-meta-a' has no value")
+
+
+def test_the_header_that_holds_the_control_character_is_named() -> None:
+    """Of twenty headers the operator wants to know which."""
+    asked = wire("PUT", URI, {"Range": "<", "x-amz-meta-a": "a\nb"})
+    with pytest.raises(Refused) as refused:
+        classify(ENDPOINTS, asked)
+    assert refused.value.detail == "value of 'x-amz-meta-a' holds a control character"
 
 
 @pytest.mark.parametrize(("value", "folded"), (("a\tb", "a b"), ("a \t b", "a b"), (" a", "a"), ("\ta", "a"), ("", "")))
@@ -207,6 +218,12 @@ def test_words_that_stand_in_policies_and_events_are_what_they_are() -> None:
     """A word that changes breaks the policies, dashboards and queries that hold it."""
     assert [access.value for access in Access] == ["read", "write", "delete", "list"]
     assert [kind.value for kind in StorageKind] == ["aws", "s3-compatible"]
+    assert [style.value for style in Style] == ["path", "virtual-host"]
+    assert [stamp.value for stamp in Stamp] == ["query", "off"]
+    # These head the columns of the documentation's table.
+    assert [each.value for each in Treatment] == [
+        "accepted, not signed", "signed", "signed if its value is allowed", "refused",
+    ]  # fmt: skip
     assert [operation.s3_name for operation in Operation] == [
         "GetObject", "HeadObject", "ListObjectsV2", "ListParts", "PutObject", "CopyObject", "CreateMultipartUpload",
         "UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload", "DeleteObject",
@@ -223,6 +240,23 @@ def test_everything_beyond_plain_objects_is_off_unless_switched_on() -> None:
         bucket_owner_full_control=False,
         kms_keys=(),
         storage_classes=(),
+    )
+
+
+def test_a_storage_is_trusted_with_nothing_that_was_not_said() -> None:
+    """A store that is taken for a careful one by default lets a signed write be turned into a copy."""
+    assert Storage("s", StorageKind.AWS, "r", ("b",), ()) == Storage(
+        name="s",
+        kind=StorageKind.AWS,
+        region="r",
+        buckets=("b",),
+        endpoints=(),
+        stamp=Stamp.QUERY,
+        checks_unsigned_headers=False,
+        checks_payload_hash=False,
+        pins_forwarded_headers=False,
+        opt_ins=OptIns(),
+        bucket_owner="",
     )
 
 
@@ -254,6 +288,9 @@ _CANONICAL: tuple[tuple[str, bool], ...] = (
     ("/a=b", False),
     ("/a+b", False),
     ("/a%", False),
+    ("/%3<", False),
+    ("/%30", False),
+    ("/%31", False),
     ("/a b", False),
     ("/\u00e9", False),
 )
@@ -321,3 +358,16 @@ def test_no_bucket_is_shorter_or_longer(bucket: str) -> None:
     with pytest.raises(Refused) as refused:
         parse_copy_source(f"/{bucket}/k", versions=False)
     assert refused.value.reason is Reason.COPY_SOURCE
+
+
+@pytest.mark.parametrize("version", ("1", "a" * 1024))
+def test_a_version_of_any_length_that_stores_have_may_be_copied(version: str) -> None:
+    """Version ids are opaque."""
+    assert parse_copy_source(f"b-b/k?versionId={version}", versions=True) == ObjectRef("b-b", "k")
+
+
+@pytest.mark.parametrize("rest", ("/", "/k?versionId=", f"/k?versionId={'a' * 1025}"))
+def test_a_source_without_key_or_version_is_told_by_its_form(rest: str) -> None:
+    """The form is what has to be repaired."""
+    with pytest.raises(Refused, match="is not /bucket/key, encoded once"):
+        parse_copy_source(f"b-b{rest}", versions=True)

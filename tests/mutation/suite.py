@@ -149,9 +149,9 @@ def fails_anew(ids: Sequence[str], module: str, code: CodeType) -> bool:
     by_file: dict[str, list[str]] = defaultdict(list)
     for each in ids:
         by_file[each.partition("::")[0]].append(each)
-    # Collecting takes longer than running: file by file, first those that are named for the module, then the small.
-    subject = module.rpartition(".")[2]
-    files = sorted(by_file, key=lambda file: (subject not in file, len(by_file[file]), file))
+    # Collecting takes longer than running: file by file, first those named for the module, or for its room.
+    *_, room, subject = ("", *module.split("."))
+    files = sorted(by_file, key=lambda file: (subject not in file, room not in file, len(by_file[file]), file))
     return any(pytest.main([*_OPTIONS, file], plugins=[_Chosen(by_file[file])]) != pytest.ExitCode.OK for file in files)
 
 

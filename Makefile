@@ -14,7 +14,7 @@ TEST   := $(VENV)/test-$(call digest,test)
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint type imports unit docs docs-check e2e e2e-ci bench mutants mutants-changed lock clean
+.PHONY: help run test lint type imports unit docs docs-check e2e e2e-ci bench mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ mutants: $(TEST) ## Mutate s3 and policy; fail below 90 % killed. Writes docs/mu
 
 mutants-changed: $(TEST) ## Mutate only the functions that changed since BASE (default HEAD~1).
 	$(BIN)/python -m tests.mutation --fail-under 90 --changed-since $(or $(BASE),HEAD~1) --budget 240
+
+ATHERIS := atheris==3.0.0
+fuzz: $(TEST) ## Fuzz the sign way by coverage (FUZZ_SECONDS, default 300).
+	$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) $(ATHERIS)
+	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_SECONDS),300)
 
 # The resolver is fetched by name; the locks hold names, versions and digests, and no address.
 LOCK = build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -14,6 +14,8 @@ TEST   := $(VENV)/test-$(call digest,test)
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 
 .DEFAULT_GOAL := help
+# An environment that was not finished must not count as one.
+.DELETE_ON_ERROR:
 .PHONY: help run test lint type imports unit docs docs-check e2e e2e-ci bench mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
+from types import FrameType
 
 import msgspec
 
 from bench import page, record
 from bench.effort import FULL, SMOKE, Effort
 from bench.figures import Result
-from bench.process import LOAD_CORE, BenchFailed
+from bench.process import LOAD_CORE, BenchFailed, end_children
 
 SUITES = ("sign", "sigv4", "policy_scale", "reload", "workers", "startup")
 """Each a module of this package with a `measure`; the order of results.json and of the page."""
@@ -29,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--smoke", action="store_true", help="run briefly and record nothing")
     options = parser.parse_args(arguments)
     chosen = options.only or SUITES
+    # Python ends on SIGTERM without leaving its `with` blocks, and every server of the run would go on for ever.
+    signal.signal(signal.SIGTERM, _end)
     # Servers are put on the other core; whatever asks them, and computes beside them, stays on this one.
     if (os.cpu_count() or 1) > LOAD_CORE:
         os.sched_setaffinity(0, {LOAD_CORE})
@@ -54,6 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.smoke:
         return int(broken > 0)
     return int(bool(missed) or broken > 0)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def measure(suite: str, effort: Effort) -> list[Result]:
@@ -82,4 +90,7 @@ def print_table(rows: Sequence[Result]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        end_children()

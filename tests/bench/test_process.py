@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +44,17 @@ def test_a_server_that_ends_instead_of_serving_fails_the_run_with_its_log(tmp_pa
         pytest.raises(BenchFailed, match="exit 3"),
     ):
         wait_until(lambda: False, process)
+
+
+def test_a_run_that_is_ended_takes_its_servers_with_it() -> None:
+    """Servers of an ended run would go on for ever, and disturb every later measurement."""
+    run = subprocess.Popen([sys.executable, "-m", "bench", "--only", "startup", "--smoke"], stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    started: list[str] = []
+    while not started and run.poll() is None:
+        time.sleep(0.01)
+        started = children.read_text().split()
+    run.send_signal(signal.SIGTERM)
+    assert run.wait() == 128 + signal.SIGTERM
+    assert started
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)

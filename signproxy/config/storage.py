@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, NoReturn
 
 import msgspec
 from msgspec import Meta
+
+from signproxy.documents import path_of
+from signproxy.errors import nearest
 
 Text = Annotated[str, Meta(min_length=1)]
 
@@ -17,7 +21,8 @@ class ProviderSettings(msgspec.Struct, frozen=True, rename={"class_": "class"}):
         str,
         Meta(
             min_length=1,
-            description="`static` (keys from files or variables), or `package.module:Class` of one of `modules`.",
+            description="`static` (keys from files or variables), `chain` (wherever AWS' own tools find them), "
+            "`assume-role` (a role, by the credentials of `source`), or `package.module:Class` of one of `modules`.",
         ),
     ]
     properties: Annotated[
@@ -28,10 +33,14 @@ class ProviderSettings(msgspec.Struct, frozen=True, rename={"class_": "class"}):
             extra={"file_properties": True},
         ),
     ] = {}
+    source: Annotated[
+        str, Meta(description="The provider whose credentials this one starts from; for `assume-role` and its like.")
+    ] = ""
 
     def __repr__(self) -> str:
         hidden = ", ".join(f"{name}: ***" for name in self.properties)
-        return f"ProviderSettings(class_={self.class_!r}, properties={{{hidden}}})"
+        source = f", source={self.source!r}" if self.source else ""
+        return f"ProviderSettings(class_={self.class_!r}, properties={{{hidden}}}{source})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("settings that may hold secrets are not pickled")
@@ -45,6 +54,23 @@ class CredentialsSettings(msgspec.Struct, frozen=True):
         tuple[Text, ...],
         Meta(description="Python modules beside signproxy's own from which provider classes may be loaded."),
     ] = ()
+
+
+def source_faults(providers: Mapping[str, ProviderSettings]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the problem of each `source` that is no provider, or leads back to where it began."""
+    told: set[str] = set()
+    for name, provider in providers.items():
+        path = path_of("credentials", "providers", name, "source")
+        if provider.source and provider.source not in providers:
+            yield path, f"credentials.providers has no {provider.source!r}{nearest(provider.source, providers)}"
+            continue
+        way = [name]
+        while (below := providers[way[-1]].source) in providers and below not in way:
+            way.append(below)
+        # Told once, and where it begins: whatever leads into a circle is not part of it.
+        if below == name and name not in told:
+            told.update(way)
+            yield path, f"goes round in a circle: {' -> '.join((*way, name))}"
 
 
 class StorageBinding(msgspec.Struct, frozen=True):

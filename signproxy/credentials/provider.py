@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -27,8 +28,19 @@ class CredentialProvider(Protocol):
         `scope.bucket` is empty where one session serves all buckets of the storage.
         """
 
+    def files(self) -> tuple[Path, ...]:
+        """Return the files that `get` reads, so that a change of one of them leads to a refresh. Cheap."""
+
     async def aclose(self) -> None:
         """Let go of everything. May be called twice."""
+
+
+@runtime_checkable
+class LayeredProvider(CredentialProvider, Protocol):
+    """A provider that turns another one's credentials into its own."""
+
+    def on_top_of(self, source: CredentialProvider) -> None:
+        """Take the provider below; called once, before `initialize`. Whoever made it closes it."""
 
 
 class ProviderSpec(msgspec.Struct, frozen=True):
@@ -39,6 +51,8 @@ class ProviderSpec(msgspec.Struct, frozen=True):
     properties: dict[str, str] = {}
     name: str = ""
     """The provider's name in the settings, for messages."""
+    source: ProviderSpec | None = None
+    """The provider whose credentials this one starts from."""
 
 
 class Binding(msgspec.Struct, frozen=True):

@@ -8,8 +8,9 @@ import inspect
 import re
 from collections.abc import Iterable
 from types import ModuleType
+from typing import NamedTuple
 
-from signproxy.credentials.provider import CredentialProvider, ProviderSpec
+from signproxy.credentials.provider import CredentialProvider, LayeredProvider, ProviderSpec
 from signproxy.errors import Finding, ProviderInvalid, nearest
 from signproxy.telemetry.log import get_logger
 
@@ -27,7 +28,7 @@ _METHODS = ("initialize", "get", "aclose")
 
 _log = get_logger("signproxy.credentials")
 
-Key = tuple[str, str, tuple[tuple[str, str], ...]]
+Key = tuple[object, ...]
 
 
 class ProviderRegistry:
@@ -37,27 +38,37 @@ class ProviderRegistry:
     reload with other properties gets a new instance instead of the old one's credentials.
     """
 
-    __slots__ = ("_allowed", "_instances")
+    __slots__ = ("_instances", "allowed")
 
     def __init__(self, allowed: Iterable[str] = (BUILT_IN,)) -> None:
-        self._allowed = tuple(allowed)
-        self._instances: dict[Key, asyncio.Task[CredentialProvider]] = {}
+        self.allowed = tuple(allowed)
+        """The modules that classes may come from."""
+        self._instances: dict[Key, asyncio.Task[_Made]] = {}
 
-    async def get(self, spec: ProviderSpec, storage: str) -> CredentialProvider:
+    async def get(self, spec: ProviderSpec, storage: str, allowed: tuple[str, ...] | None = None) -> CredentialProvider:
         """Return the instance for a storage, initialised once however many ask at the same time.
+
+        `allowed` takes the place of the registry's own modules for this call.
 
         Raise ProviderInvalid if it cannot be made. Nothing else takes its place, and the next call tries again.
         """
         key = key_of(spec, storage)
         task = self._instances.get(key)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._make(spec))
+            task = asyncio.get_running_loop().create_task(_make(spec, self.allowed if allowed is None else allowed))
             self._instances[key] = task
             # By the task itself: whoever waits may be cancelled before it ends.
             task.add_done_callback(lambda done: self._forget_failure(key, done))
-        return await asyncio.shield(task)
+        return (await asyncio.shield(task)).provider
 
-    def _forget_failure(self, key: Key, done: asyncio.Task[CredentialProvider]) -> None:
+    async def check(self, spec: ProviderSpec, allowed: Iterable[str]) -> None:
+        """Raise ProviderInvalid if the class of a provider, or of one that it starts from, may not be used."""
+        layer: ProviderSpec | None = spec
+        while layer is not None:
+            load_class(layer, allowed)
+            layer = layer.source
+
+    def _forget_failure(self, key: Key, done: asyncio.Task[_Made]) -> None:
         # Asking for the exception also says that it was seen: it was raised to those who waited.
         if (done.cancelled() or done.exception() is not None) and self._instances.get(key) is done:
             del self._instances[key]
@@ -72,24 +83,45 @@ class ProviderRegistry:
         """Close every instance."""
         await self.retain(())
 
-    async def _make(self, spec: ProviderSpec) -> CredentialProvider:
-        chosen = load_class(spec, self._allowed)
-        try:
-            provider = chosen()
-            await provider.initialize(dict(spec.properties))
-        except ProviderInvalid as invalid:
+
+class _Made(NamedTuple):
+    """A provider with the one below it, which is its own and is closed with it."""
+
+    provider: CredentialProvider
+    below: _Made | None
+
+
+async def _make(spec: ProviderSpec, allowed: tuple[str, ...]) -> _Made:
+    chosen = load_class(spec, allowed)
+    layered = issubclass(chosen, LayeredProvider)
+    if layered and spec.source is None:
+        raise ProviderInvalid([Finding("", _path(spec, "source"), "this key is missing: it names the provider below")])
+    if spec.source is not None and not layered:
+        raise ProviderInvalid([Finding("", _path(spec, "source"), f"{chosen.__name__} starts from no other provider")])
+    below = None if spec.source is None else await _make(spec.source, allowed)
+    try:
+        provider = chosen()
+        if below is not None and isinstance(provider, LayeredProvider):
+            provider.on_top_of(below.provider)
+        await provider.initialize(dict(spec.properties))
+    except BaseException as error:
+        if below is not None:
+            await _close_made(below)
+        if isinstance(error, ProviderInvalid):
             raise ProviderInvalid(
-                Finding(found.file, _path(spec, "properties", found.path), found.problem) for found in invalid.findings
+                Finding(found.file, _path(spec, "properties", found.path), found.problem) for found in error.findings
             ) from None
-        except Exception as error:
-            # A plug-in may raise anything; whoever reads the settings wants to know which provider it was.
-            raise ProviderInvalid([Finding("", _path(spec), f"initialising failed: {error!r}")]) from error
-        return provider
+        if not isinstance(error, Exception):
+            raise
+        # A plug-in may raise anything; whoever reads the settings wants to know which provider it was.
+        raise ProviderInvalid([Finding("", _path(spec), f"initialising failed: {error!r}")]) from error
+    return _Made(provider, below)
 
 
 def key_of(spec: ProviderSpec, storage: str) -> Key:
     """Return what an instance is known by."""
-    return spec.class_path, storage, tuple(sorted(spec.properties.items()))
+    below = () if spec.source is None else key_of(spec.source, storage)
+    return spec.class_path, storage, tuple(sorted(spec.properties.items())), below
 
 
 def load_class(spec: ProviderSpec, allowed: Iterable[str] = (BUILT_IN,)) -> type[CredentialProvider]:
@@ -112,7 +144,9 @@ def load_class(spec: ProviderSpec, allowed: Iterable[str] = (BUILT_IN,)) -> type
         raise _invalid(spec, f"module {module_name!r} has no class {name!r}{nearest(name, classes)}")
     if not _is_provider(found, allowed):
         methods = ", ".join(_METHODS)
-        raise _invalid(spec, f"{spec.class_path!r} is no credential provider: a class with async {methods} is")
+        raise _invalid(
+            spec, f"{spec.class_path!r} is no credential provider: a class with async {methods} and with files is"
+        )
     provider: type[CredentialProvider] = found
     return provider
 
@@ -150,21 +184,27 @@ def _is_provider(value: object, allowed: Iterable[str]) -> bool:
         and _is_allowed(value.__module__, allowed)
         and not getattr(value, "_is_protocol", False)
         and all(inspect.iscoroutinefunction(getattr(value, method, None)) for method in _METHODS)
+        and callable(getattr(value, "files", None))
     )
 
 
-async def _close(made: asyncio.Task[CredentialProvider]) -> None:
-    if not made.done():
-        made.cancel()
-        await asyncio.wait([made], timeout=CLOSE_SECONDS)
-    if made.cancelled() or not made.done() or made.exception() is not None:
+async def _close(making: asyncio.Task[_Made]) -> None:
+    if not making.done():
+        making.cancel()
+        await asyncio.wait([making], timeout=CLOSE_SECONDS)
+    if making.cancelled() or not making.done() or making.exception() is not None:
         return
-    provider = made.result()
+    await _close_made(making.result())
+
+
+async def _close_made(made: _Made) -> None:
     try:
         async with asyncio.timeout(CLOSE_SECONDS):
-            await provider.aclose()
+            await made.provider.aclose()
     except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and the others must still be closed
-        _log.warning("closing a credential provider failed", provider=repr(provider), error=type(error).__name__)
+        _log.warning("closing a credential provider failed", provider=repr(made.provider), error=type(error).__name__)
+    if made.below is not None:
+        await _close_made(made.below)
 
 
 def _path(spec: ProviderSpec, *parts: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,6 +11,8 @@ from typing import NoReturn
 import msgspec
 
 from signproxy.credentials.credentials import Credentials
+from signproxy.credentials.threads import Threads
+from signproxy.documents.files import read_together
 from signproxy.errors import Finding, ProviderInvalid, nearest
 from signproxy.model import SessionScope
 from signproxy.s3.storage import Storage
@@ -22,9 +23,8 @@ MAX_FILE_BYTES = 65_536
 _FIELDS = ("access_key_id", "secret_access_key", "session_token")
 _REQUIRED = _FIELDS[:2]
 _SINGLE = {f"{field}_{source}": (field, source) for field in _FIELDS for source in ("file", "env")}
+_FILES = ("file", *(name for name, (_, source) in _SINGLE.items() if source == "file"))
 _KNOWN = ("file", "profile", *_SINGLE)
-_READS = 5
-"""Attempts to see two equal readings; a rotation swaps all files at once, so the second nearly always is."""
 
 # The names that AWS' tools write, beside our own.
 _JSON_NAMES = {
@@ -43,10 +43,11 @@ class StaticProvider:
     with `profile`. The settings never hold a secret themselves.
     """
 
-    __slots__ = ("_properties",)
+    __slots__ = ("_properties", "_threads")
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
+        self._threads = Threads()
 
     def __repr__(self) -> str:
         return f"StaticProvider({self._properties!r})"
@@ -61,7 +62,11 @@ class StaticProvider:
     async def get(self, storage: Storage, scope: SessionScope) -> Credentials:  # noqa: ARG002 - the interface's
         """Return what the files and variables hold now."""
         # Small files, but nobody promises that they are local.
-        return await asyncio.to_thread(_read, self._properties)
+        return await self._threads.run(lambda: _read(self._properties))
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the files that hold the key pair."""
+        return tuple(Path(where) for name, where in self._properties.items() if name in _FILES)
 
     async def aclose(self) -> None:
         """Do nothing: there is nothing to let go of."""
@@ -93,45 +98,39 @@ def _faults(properties: Mapping[str, str]) -> list[Finding]:
 
 
 def _read(properties: Mapping[str, str]) -> Credentials:
-    if "file" in properties:
-        return _parse(properties["file"], _content("file", properties["file"]), properties.get("profile", "default"))
     # Key id and secret may lie in two files: read between the two steps of a rotation they would not match, and the
     # store would answer with a riddle.
-    last = _read_single(properties)
-    for _ in range(_READS):
-        again = _read_single(properties)
-        if again == last:
-            return Credentials(again["access_key_id"], again["secret_access_key"], again.get("session_token", ""))
-        last = again
-    raise ProviderInvalid([Finding("", "", "the files change faster than they can be read")])
-
-
-def _read_single(properties: Mapping[str, str]) -> dict[str, str]:
+    contents = _contents({name: where for name, where in properties.items() if name in _FILES})
+    if "file" in properties:
+        return _parse(properties["file"], contents["file"], properties.get("profile", "default"))
     values = {}
     for name, where in properties.items():
         field, source = _SINGLE[name]
         if source == "file":
-            values[field] = _content(name, where).strip()
+            values[field] = contents[name].strip()
         elif where in os.environ:
             values[field] = os.environ[where].strip()
         else:
             raise ProviderInvalid([Finding("", name, f"the environment has no variable {where!r}")])
-    return values
+    return Credentials(values["access_key_id"], values["secret_access_key"], values.get("session_token", ""))
 
 
-def _content(name: str, path: str) -> str:
+def _contents(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of the files, by the property that names them, all as of one moment."""
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+        raw = read_together([Path(where) for where in files.values()], limit=MAX_FILE_BYTES)
     except OSError as error:
+        path = str(error.filename or "")
+        name = next((name for name, where in files.items() if str(Path(where)) == path), next(iter(files)))
         raise ProviderInvalid([Finding(path, name, f"cannot be read: {error.strerror}")]) from None
-    if len(content) > MAX_FILE_BYTES:
-        raise ProviderInvalid([Finding(path, name, f"is larger than {MAX_FILE_BYTES} bytes")])
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        # `from None`, here and below: these errors carry the text that they fail on.
-        raise ProviderInvalid([Finding(path, name, "is not UTF-8")]) from None
+    texts = {}
+    for (name, where), content in zip(files.items(), raw, strict=True):
+        try:
+            texts[name] = content.decode()
+        except UnicodeDecodeError:
+            # `from None`, here and below: these errors carry the text that they fail on.
+            raise ProviderInvalid([Finding(where, name, "is not UTF-8")]) from None
+    return texts
 
 
 def _parse(path: str, content: str, profile: str) -> Credentials:

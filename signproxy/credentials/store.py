@@ -1,56 +1,46 @@
-"""Keep the current credentials of every storage and bucket, refreshed ahead of their expiry."""
+"""Answer with the current credentials of every storage and bucket, and swap them all in one step."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from math import inf
+from pathlib import Path
 from time import time
 from typing import NamedTuple
 
 from signproxy.credentials.bindings import check_bindings
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.provider import Binding, CredentialProvider, ProviderSpec
-from signproxy.credentials.registry import ProviderRegistry, key_of
+from signproxy.credentials.registry import BUILT_IN, PROVIDERS, Key, ProviderRegistry, key_of
+from signproxy.credentials.slot import CredentialState, RefreshResult, Slot
 from signproxy.errors import Finding, ProviderInvalid, Reason, Refused
-from signproxy.model import SessionScope
 from signproxy.s3.storage import Storage
-from signproxy.telemetry.log import get_logger
-
-REFRESH_SECONDS = 300.0
-"""Credentials without an expiry are asked for again after this, so that rotated files are seen."""
-MIN_REMAINING_SECONDS = 60.0
-"""Credentials that are given with less life left than the shortest signature has are a fault of the provider."""
-GET_SECONDS = 30.0
-"""A provider that has not answered by then is asked anew."""
-FIRST_RETRY_SECONDS = 1.0
-LAST_RETRY_SECONDS = 60.0
-"""A failed refresh is repeated after ever longer pauses; half a session's life has room for many."""
-
-_log = get_logger("signproxy.credentials")
 
 
-class CredentialState(NamedTuple):
-    """What can be told of the credentials of a storage, or of one bucket with a provider of its own."""
+class Prepared(NamedTuple):
+    """What `commit` will serve: made and filled, and not in use yet."""
 
-    storage: str
-    bucket: str
-    expires_at: float | None
-    """Unix time; 0 while there are none, None if they do not expire."""
-    problem: str
+    slots: dict[_Place, Slot]
+    table: dict[tuple[str, str], Slot]
+    modules: tuple[str, ...]
 
 
 class CredentialStore:
     """Answer with credentials at once; a task per provider and scope keeps them fresh in the background."""
 
-    __slots__ = ("_clock", "_registry", "_slots", "_starting", "_table")
+    __slots__ = ("_clock", "_counts", "_open", "_preparing", "_registry", "_slots", "_table", "_wanted")
 
     def __init__(self, registry: ProviderRegistry | None = None, *, clock: Callable[[], float] = time) -> None:
         self._registry = registry or ProviderRegistry()
         self._clock = clock
-        self._table: dict[tuple[str, str], _Slot] = {}
-        self._slots: dict[_Place, _Slot] = {}
-        self._starting = asyncio.Lock()
+        self._counts: Counter[RefreshResult] = Counter(dict.fromkeys(RefreshResult, 0))
+        self._table: dict[tuple[str, str], Slot] = {}
+        self._slots: dict[_Place, Slot] = {}
+        self._open: Prepared | None = None
+        self._wanted: tuple[_Place, ...] = ()
+        self._preparing = asyncio.Lock()
 
     def current(self, storage: Storage, bucket: str) -> Credentials:
         """Return the credentials for a bucket, or raise Refused. Never waits."""
@@ -62,38 +52,81 @@ class CredentialStore:
         return slot.credentials
 
     async def start(self, storages: Iterable[Storage], bindings: Sequence[Binding]) -> None:
-        """Serve exactly these storages from now on; on a reload, swap to them in one step.
+        """Serve exactly these storages from now on: `prepare` and `commit` in one."""
+        await self.commit(await self.prepare(storages, bindings))
 
-        Raise ProviderInvalid if a binding or a provider cannot be used: then everything stays as it was. A provider
-        that merely has no answer yet does not stop the others, and is asked again in the background.
+    async def prepare(
+        self, storages: Iterable[Storage], bindings: Sequence[Binding], *, modules: Iterable[str] | None = None
+    ) -> Prepared:
+        """Make and fill whatever these storages need beyond what is there; nothing that serves changes.
+
+        `modules` are those beside signproxy's own from which classes may come; None leaves them as they are.
+
+        Raise ProviderInvalid if a binding or a provider cannot be used, or if a bucket that has credentials now would
+        have none afterwards. What has none now does not hold up the others: it is asked for in the background.
+
+        One preparation is open at a time. A new one discards the last, whose owner may have gone away.
         """
         storages = tuple(storages)
-        async with self._starting:
+        async with self._preparing:
+            await self._discard_open()
             if findings := check_bindings(storages, bindings):
                 raise ProviderInvalid(findings)
-            wanted = _places(storages, bindings)
+            allowed = self._registry.allowed if modules is None else (BUILT_IN, *modules)
+            uses = _uses(storages, bindings)
+            # From here on: whatever is closed meanwhile, a commit included, leaves these instances alone.
+            self._wanted = tuple(uses)
             try:
-                slots = await self._slots_for(wanted)
+                slots = await self._slots_for(uses, allowed)
             except BaseException:
-                await self._registry.retain(key_of(place.spec, place.storage.name) for place in self._slots)
+                self._wanted = ()
+                await self._close(())
                 raise
-            table = {
-                (place.storage.name, bucket): slots[place] for place, buckets in wanted.items() for bucket in buckets
-            }
-            gone = [slot for place, slot in self._slots.items() if place not in slots]
-            self._slots, self._table = slots, table
-            await asyncio.gather(*(slot.aclose() for slot in gone))
-            await self._registry.retain(key_of(place.spec, place.storage.name) for place in slots)
+            table = {(place.storage.name, bucket): slots[place] for place in uses for bucket in uses[place].buckets}
+            prepared = self._open = Prepared(slots, table, allowed)
+            if findings := list(self._losses(prepared)):
+                await self._discard_open()
+                raise ProviderInvalid(findings)
+            return prepared
+
+    def commit(self, prepared: Prepared) -> Awaitable[None]:
+        """Serve what was prepared, from this call on; awaiting the result closes what it replaced.
+
+        Raise RuntimeError if it was discarded, or committed before.
+        """
+        if prepared is not self._open:
+            raise RuntimeError("this preparation is not open: it was discarded, replaced by another, or committed")
+        gone = [slot for place, slot in self._slots.items() if place not in prepared.slots]
+        self._slots, self._table = prepared.slots, prepared.table
+        self._registry.allowed = prepared.modules
+        self._open, self._wanted = None, ()
+        return self._close(gone)
+
+    async def discard(self, prepared: Prepared) -> None:
+        """Close what was prepared and is not in use. May be called twice, and after a commit, which it leaves alone."""
+        if prepared is self._open:
+            await self._discard_open()
 
     async def refresh(self) -> None:
-        """Ask every provider now, as an operator who rotated keys wants it; return when all were asked."""
+        """Ask every provider now, as when keys were rotated; return when all have answered or failed."""
         await asyncio.gather(*(slot.refresh() for slot in self._slots.values()))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that credentials are read from: `refresh` when one of them changes."""
+        found = {file: None for slot in self._slots.values() for file in slot.provider.files()}
+        return tuple(found)
 
     @property
     def states(self) -> list[CredentialState]:
         """How each storage, and each bucket with a provider of its own, is doing."""
         now = self._clock()
         return [slot.state(now) for slot in self._slots.values()]
+
+    @property
+    def refreshes(self) -> dict[str, int]:
+        """How often providers were asked since the start, by result."""
+        return {result.value: self._counts[result] for result in RefreshResult}
 
     @property
     def expiries(self) -> dict[tuple[str, ...], float]:
@@ -106,33 +139,67 @@ class CredentialStore:
 
     async def aclose(self) -> None:
         """Stop refreshing, forget all credentials and close the providers."""
-        async with self._starting:
+        async with self._preparing:
+            await self._discard_open()
             slots, self._slots, self._table = self._slots, {}, {}
-            await asyncio.gather(*(slot.aclose() for slot in slots.values()))
-            await self._registry.aclose()
+            await self._close(slots.values())
 
-    async def _slots_for(self, wanted: Iterable[_Place]) -> dict[_Place, _Slot]:
+    async def _slots_for(self, uses: dict[_Place, _Use], allowed: tuple[str, ...]) -> dict[_Place, Slot]:
         """Return a slot per place: the one in use if nothing about it changed, else a new and filled one."""
-        new = [place for place in wanted if place not in self._slots]
-        made = await asyncio.gather(
-            *(self._registry.get(place.spec, place.storage.name) for place in new), return_exceptions=True
-        )
-        used = {place.use: slot for place, slot in self._slots.items()}
+        new = [place for place in uses if place not in self._slots]
+        made: list[CredentialProvider] = []
         findings: list[Finding] = []
-        fresh: dict[_Place, _Slot] = {}
-        for place, result in zip(new, made, strict=True):
+        for result in await asyncio.gather(
+            # What stays is looked at too: its module may have been taken off the list.
+            *(self._registry.check(use.spec, allowed) for use in uses.values()),
+            *(self._registry.get(uses[place].spec, place.storage.name, allowed) for place in new),
+            return_exceptions=True,
+        ):
             if isinstance(result, ProviderInvalid):
                 findings += [each for each in result.findings if each not in findings]
             elif isinstance(result, BaseException):
                 raise result
-            else:
-                fresh[place] = _Slot(place, result, self._clock)
-                # A storage that only got another endpoint keeps what it has if the provider has no answer just now.
-                fresh[place].inherit(used.get(place.use))
+            elif result is not None:
+                made.append(result)
         if findings:
             raise ProviderInvalid(findings)
-        await asyncio.gather(*(slot.start() for slot in fresh.values()))
-        return {place: fresh.get(place) or self._slots[place] for place in wanted}
+        former = {place.use: slot for place, slot in self._slots.items()}
+        fresh: dict[_Place, Slot] = {}
+        for place, provider in zip(new, made, strict=True):
+            fresh[place] = Slot(place.storage, place.bucket, place.name, provider, self._clock, self._counts)
+            # A storage that only got another endpoint keeps what it has if the provider has no answer just now.
+            if place.use in former:
+                fresh[place].inherit(former[place.use])
+        try:
+            await asyncio.gather(*(slot.start() for slot in fresh.values()))
+        except BaseException:
+            await asyncio.gather(*(slot.aclose() for slot in fresh.values()))
+            raise
+        return {place: fresh.get(place) or self._slots[place] for place in uses}
+
+    def _losses(self, prepared: Prepared) -> Iterator[Finding]:
+        """Yield each place that would have no credentials although its buckets have some now."""
+        now = self._clock()
+        told: set[int] = set()
+        for bucket, slot in prepared.table.items():
+            before = self._table.get(bucket)
+            if before is None or not before.usable(now) or slot.usable(now) or id(slot) in told:
+                continue
+            told.add(id(slot))
+            state = slot.state(now)
+            problem = f"storage {state.storage!r} would lose the credentials that it has: {state.problem}"
+            yield Finding("", f"{PROVIDERS}.{state.provider}", problem)
+
+    async def _discard_open(self) -> None:
+        prepared, self._open, self._wanted = self._open, None, ()
+        if prepared is not None:
+            await self._close(slot for place, slot in prepared.slots.items() if place not in self._slots)
+
+    async def _close(self, gone: Iterable[Slot]) -> None:
+        """Close slots, and the providers that nothing uses."""
+        await asyncio.gather(*(slot.aclose() for slot in gone))
+        used = (*self._slots, *self._wanted)
+        await self._registry.retain(place.key for place in used)
 
 
 class _Place(NamedTuple):
@@ -140,8 +207,7 @@ class _Place(NamedTuple):
 
     storage: Storage
     bucket: str
-    class_path: str
-    properties: tuple[tuple[str, str], ...]
+    key: Key
     name: str
 
     @property
@@ -149,126 +215,22 @@ class _Place(NamedTuple):
         """All of it but how the policy describes the storage."""
         return self.storage.name, *self[1:]
 
-    @property
-    def spec(self) -> ProviderSpec:
-        return ProviderSpec(self.class_path, dict(self.properties), self.name)
+
+class _Use(NamedTuple):
+    """What a place is made from, and the buckets that it serves."""
+
+    spec: ProviderSpec
+    buckets: list[str]
 
 
-class _Slot:
-    """The credentials of one place, and the task that keeps them fresh."""
-
-    __slots__ = (
-        "_answered",
-        "_asking",
-        "_clock",
-        "_place",
-        "_provider",
-        "_task",
-        "credentials",
-        "good_until",
-        "problem",
-    )
-
-    def __init__(self, place: _Place, provider: CredentialProvider, clock: Callable[[], float]) -> None:
-        self.credentials: Credentials | None = None
-        self.good_until = 0.0
-        self.problem = "not asked for yet"
-        self._place = place
-        self._provider = provider
-        self._clock = clock
-        self._answered = asyncio.Event()
-        self._asking: asyncio.Task[None] | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    def inherit(self, former: _Slot | None) -> None:
-        """Take over what the same provider gave for the same place before."""
-        if former is not None:
-            self.credentials, self.good_until = former.credentials, former.good_until
-
-    async def start(self) -> None:
-        """Ask once, then keep asking in the background."""
-        await self.refresh()
-        self._task = asyncio.get_running_loop().create_task(self._keep_fresh())
-
-    async def refresh(self) -> None:
-        """Ask the provider, together with whoever is asking already."""
-        if self._asking is None:
-            self._asking = asyncio.get_running_loop().create_task(self._ask())
-        await asyncio.shield(self._asking)
-
-    async def aclose(self) -> None:
-        """Stop asking."""
-        tasks = [task for task in (self._task, self._asking) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def state(self, now: float) -> CredentialState:
-        """Tell how it is doing."""
-        known = self.credentials is not None and now < self.good_until
-        expires_at = self.credentials.expires_at if known and self.credentials is not None else 0.0
-        return CredentialState(self._place.storage.name, self._place.bucket, expires_at, self.problem)
-
-    async def _keep_fresh(self) -> None:
-        pause = FIRST_RETRY_SECONDS
-        while True:
-            self._answered.clear()
-            try:
-                async with asyncio.timeout(pause if self.problem else self._until_refresh()):
-                    # Somebody else's refresh may bring a shorter life, or an error, and so another time.
-                    await self._answered.wait()
-            except TimeoutError:
-                await self.refresh()
-                pause = min(2 * pause, LAST_RETRY_SECONDS) if self.problem else FIRST_RETRY_SECONDS
-
-    def _until_refresh(self) -> float:
-        if self.good_until == inf:
-            return REFRESH_SECONDS
-        # Half of the life that is left; asked anew, so that a session is replaced long before it ends.
-        return max((self.good_until - self._clock()) / 2, FIRST_RETRY_SECONDS)
-
-    async def _ask(self) -> None:
-        """Ask the provider. What it has given before stays in use while it is good, whatever happens."""
-        place = self._place
-        try:
-            async with asyncio.timeout(GET_SECONDS):
-                given = await self._provider.get(place.storage, SessionScope(place.storage.name, place.bucket))
-            self._take(given)
-        except Exception as error:  # noqa: BLE001 - supervisor: a plug-in may raise anything, and must be asked again
-            self.problem = f"{type(error).__name__}: {error}"
-            _log.error(
-                "getting credentials failed", storage=place.storage.name, bucket=place.bucket, error=self.problem
-            )
-        finally:
-            self._asking = None
-            self._answered.set()
-
-    def _take(self, given: object) -> None:
-        if not isinstance(given, Credentials):
-            # Above all None, which would mean "sign with nothing".
-            raise ProviderInvalid([Finding("", "", f"the provider returned {type(given).__name__}, not Credentials")])
-        remaining = inf if given.expires_at is None else given.expires_at - self._clock()
-        if remaining < MIN_REMAINING_SECONDS:
-            raise ProviderInvalid([Finding("", "", f"the provider returned credentials with {remaining:.0f} s left")])
-        # The same object as long as nothing changed: derived signing keys hang on it.
-        if given != self.credentials:
-            self.credentials = given
-        self.good_until = inf if given.expires_at is None else given.expires_at
-        self.problem = ""
-
-
-def _places(storages: Iterable[Storage], bindings: Iterable[Binding]) -> dict[_Place, list[str]]:
-    """Return each use of a provider with the buckets that it serves."""
+def _uses(storages: Iterable[Storage], bindings: Iterable[Binding]) -> dict[_Place, _Use]:
     by_name = {binding.storage: binding for binding in bindings}
-    places: dict[_Place, list[str]] = {}
+    uses: dict[_Place, _Use] = {}
     for storage in storages:
         binding = by_name[storage.name]
         for bucket in storage.buckets:
             own = binding.buckets.get(bucket)
-            place = _place(storage, "", binding.provider) if own is None else _place(storage, bucket, own)
-            places.setdefault(place, []).append(bucket)
-    return places
-
-
-def _place(storage: Storage, bucket: str, spec: ProviderSpec) -> _Place:
-    return _Place(storage, bucket, spec.class_path, tuple(sorted(spec.properties.items())), spec.name)
+            spec = own or binding.provider
+            place = _Place(storage, bucket if own else "", key_of(spec, storage.name), spec.name)
+            uses.setdefault(place, _Use(spec, [])).buckets.append(bucket)
+    return uses

@@ -38,6 +38,10 @@ class ProviderContract(ABC):
         """Every secret that these properties lead to."""
 
     @abstractmethod
+    def rotate_source(self) -> None:
+        """Put another key pair behind the properties."""
+
+    @abstractmethod
     def break_source(self) -> None:
         """Make the source behind the properties fail from now on."""
 
@@ -62,6 +66,26 @@ class ProviderContract(ABC):
         places = [storage(f"lake-{number}") for number in range(50)]
         given = await asyncio.gather(*(self.given(provider, place) for place in places))
         assert all(isinstance(each, Credentials) for each in given)
+        await provider.aclose()
+
+    async def test_it_asks_anew_each_time(self, properties: Mapping[str, str], secrets: tuple[str, ...]) -> None:
+        """What it kept would be served on after a rotation, and twice as long as the store means."""
+        provider = self.make()
+        await provider.initialize(properties)
+        first = await self.given(provider)
+        self.rotate_source()
+        second = await self.given(provider)
+        assert first.secret_access_key != second.secret_access_key
+        assert second.secret_access_key in secrets
+        await provider.aclose()
+
+    async def test_it_names_the_files_that_it_reads(self, properties: Mapping[str, str]) -> None:
+        """They are watched: a rotated key is in use within seconds."""
+        provider = self.make()
+        await provider.initialize(properties)
+        files = provider.files()
+        assert all(file.exists() for file in files)
+        assert provider.files() == files
         await provider.aclose()
 
     async def test_it_does_not_depend_on_the_mapping_it_got(self, properties: Mapping[str, str]) -> None:
@@ -102,8 +126,13 @@ class ProviderContract(ABC):
         self.break_source()
         with caplog.at_level(logging.DEBUG), pytest.raises((SignproxyError, OSError)) as caught:
             await self.given(provider)
-        shown = "".join(traceback.format_exception(caught.value)) + caplog.text
+        error = caught.value
+        shown = "".join(traceback.format_exception(error)) + caplog.text + repr(error) + repr(vars(error))
         assert not [secret for secret in secrets if secret in shown]
+        # A collector of errors follows these whether they are suppressed or not.
+        for behind in (error.__cause__, error.__context__):
+            hidden = "" if behind is None else f"{behind!r} {vars(behind)!r}"
+            assert not [secret for secret in secrets if secret in hidden]
         await provider.aclose()
 
     async def test_it_may_be_closed_twice_and_unused(self, properties: Mapping[str, str]) -> None:

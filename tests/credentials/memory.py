@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from signproxy.credentials.credentials import Credentials
@@ -53,6 +54,10 @@ class MemoryProvider:
             raise answer
         return answer  # type: ignore[return-value]  # a fake must be able to break the contract
 
+    def files(self) -> tuple[Path, ...]:
+        """Return what `files` lists."""
+        return tuple(Path(each) for each in self.properties.get("files", "").split())
+
     async def aclose(self) -> None:
         """Count the call; `hang` and `crash_on_close` make it misbehave."""
         self.closed += 1
@@ -74,6 +79,10 @@ class BlockingProvider:
 
     def get(self, storage: Storage, scope: SessionScope) -> None:
         """Do nothing."""
+
+    def files(self) -> tuple[Path, ...]:
+        """Return nothing."""
+        return ()
 
     def aclose(self) -> None:
         """Do nothing."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
-from signproxy.credentials import static
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.provider import CredentialProvider
 from signproxy.credentials.static import MAX_FILE_BYTES, StaticProvider
+from signproxy.documents import files
 from signproxy.errors import ProviderInvalid
 from signproxy.model import SessionScope
 from tests.credentials.contract import ProviderContract
 from tests.credentials.values import storage
+from tests.documents.volume import Volume, rename_over
 
 KEY_ID = "AKIAIOSFODNN7EXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -49,11 +52,15 @@ class TestContract(ProviderContract):
 
     @pytest.fixture
     def secrets(self) -> tuple[str, ...]:
-        return SECRET, TOKEN
+        return SECRET, TOKEN, "another/secret"
 
     def make(self) -> CredentialProvider:
         """Return a static provider."""
         return StaticProvider()
+
+    def rotate_source(self) -> None:
+        """Write another pair."""
+        self.path.write_text(json.dumps({"access_key_id": KEY_ID, "secret_access_key": "another/secret"}))
 
     def break_source(self) -> None:
         """Leave a file that is torn in the middle of its secret."""
@@ -172,32 +179,71 @@ async def test_files_are_read_again_for_each_refresh(tmp_path: Path) -> None:
         assert (await provider.get(storage(), SessionScope("lake", ""))).access_key_id == key_id
 
 
-async def test_a_pair_is_never_mixed_from_two_rotations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("after", (1, 2, 3))
+async def test_a_pair_is_never_mixed_from_two_rotations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
     """Kubernetes swaps both files at once, but they are read one after the other."""
-    for name in ("id", "secret"):
-        (tmp_path / name).write_text("old")
-    content = static._content
-    reads = 0
+    volume = Volume(tmp_path / "keys", {"id": b"old", "secret": b"old"})
+    opened = 0
+    open_regular = files.open_regular
 
-    def rotated_between(name: str, path: str) -> str:
-        nonlocal reads
-        reads += 1
-        if reads == 2:
-            for each in ("id", "secret"):
-                (tmp_path / each).write_text("new")
-        return content(name, path)
+    def swapped_between(path: Path) -> BinaryIO:
+        nonlocal opened
+        opened += 1
+        if opened == after:
+            volume.swap({"id": b"new", "secret": b"new"})
+        return open_regular(path)
 
-    monkeypatch.setattr(static, "_content", rotated_between)
-    given = await read({"access_key_id_file": str(tmp_path / "id"), "secret_access_key_file": str(tmp_path / "secret")})
-    assert (given.access_key_id, given.secret_access_key) == ("new", "new")
+    monkeypatch.setattr(files, "open_regular", swapped_between)
+    given = await read(
+        {"access_key_id_file": str(volume.path / "id"), "secret_access_key_file": str(volume.path / "secret")}
+    )
+    assert given.access_key_id == given.secret_access_key
+    # Past the last reading there is nothing left to see.
+    assert given.access_key_id == ("old" if after > 2 else "new")
 
 
 async def test_files_that_never_rest_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endless loop would hold a thread of the pool."""
-    reads = iter(range(1000))
-    monkeypatch.setattr(static, "_content", lambda _name, _path: f"x{next(reads)}")
-    with pytest.raises(ProviderInvalid, match="faster than they can be read"):
-        await read({"access_key_id_file": "a", "secret_access_key_file": "b"})
+    """An endless loop would hold a thread for ever."""
+    for name in ("id", "secret"):
+        (tmp_path / name).write_text("value")
+    writes = iter(range(1000))
+    open_regular = files.open_regular
+
+    def written_to(path: Path) -> BinaryIO:
+        opened = open_regular(path)
+        rename_over(path, f"x{next(writes)}".encode())
+        return opened
+
+    monkeypatch.setattr(files, "open_regular", written_to)
+    with pytest.raises(ProviderInvalid, match="it changed during each"):
+        await read({"access_key_id_file": str(tmp_path / "id"), "secret_access_key_file": str(tmp_path / "secret")})
+
+
+async def test_the_files_to_watch_are_those_that_are_read(tmp_path: Path) -> None:
+    """A variable cannot be watched, and a name of one must not be taken for a path."""
+    provider = StaticProvider()
+    await provider.initialize({"access_key_id_env": "LAKE_ID", "secret_access_key_file": str(tmp_path / "secret")})
+    assert provider.files() == (tmp_path / "secret",)
+    await provider.initialize({"file": str(tmp_path / "keys"), "profile": "batch"})
+    assert provider.files() == (tmp_path / "keys",)
+
+
+async def test_the_unreadable_one_of_two_files_is_named(tmp_path: Path) -> None:
+    """Both properties look alike, and only one mount is missing."""
+    (tmp_path / "id").write_text(KEY_ID)
+    with pytest.raises(ProviderInvalid) as caught:
+        await read({"access_key_id_file": str(tmp_path / "id"), "secret_access_key_file": str(tmp_path / "secret")})
+    (finding,) = caught.value.findings
+    assert (finding.file, finding.path) == (str(tmp_path / "secret"), "secret_access_key_file")
+
+
+async def test_a_pipe_is_no_file_of_keys(tmp_path: Path) -> None:
+    """Opening it would wait for a writer that never comes."""
+    os.mkfifo(tmp_path / "keys")
+    with pytest.raises(ProviderInvalid, match="no regular file"):
+        await read({"file": str(tmp_path / "keys")})
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------------------

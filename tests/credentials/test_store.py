@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
-from signproxy.credentials import store as store_module
+from signproxy.credentials import slot as slot_module
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.provider import CredentialProvider
-from signproxy.credentials.registry import BUILT_IN, ProviderRegistry
-from signproxy.credentials.store import MIN_REMAINING_SECONDS, CredentialStore
-from signproxy.errors import ProviderInvalid, Reason, Refused
+from signproxy.credentials.slot import MIN_REMAINING_SECONDS
+from signproxy.credentials.store import CredentialStore
+from signproxy.errors import ProviderInvalid, Refused
 from tests.credentials.contract import ProviderContract
 from tests.credentials.memory import SECRET, MemoryProvider
+from tests.credentials.stores import LAKE, NOW, Clock, eventually, key_id, reason_of, session
 from tests.credentials.values import binding, memory, storage
-
-LAKE = storage()
-NOW = 1_800_000_000.0
-
-
-class Clock:
-    """Unix time that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class TestFakeKeepsTheContract(ProviderContract):
@@ -40,60 +28,20 @@ class TestFakeKeepsTheContract(ProviderContract):
 
     @pytest.fixture
     def secrets(self) -> tuple[str, ...]:
-        return (SECRET,)
+        return SECRET, SECRET + "2"
 
     def make(self) -> CredentialProvider:
         """Return a fake."""
         self.provider = MemoryProvider()
         return self.provider
 
+    def rotate_source(self) -> None:
+        """Give another key pair from now on."""
+        self.provider.answers = [Credentials("AKIAIOSFODNN7EXAMPLE", SECRET + "2")]
+
     def break_source(self) -> None:
         """Fail from now on."""
         self.provider.answers = [OSError("out of order")]
-
-
-@pytest.fixture(autouse=True)
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MemoryProvider]]:
-    """Every fake that a test leads to; retries come at once."""
-    monkeypatch.setattr(store_module, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(store_module, "LAST_RETRY_SECONDS", 0.01)
-    MemoryProvider.made.clear()
-    yield MemoryProvider.made
-    MemoryProvider.made.clear()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def store(clock: Clock) -> AsyncIterator[CredentialStore]:
-    made = CredentialStore(ProviderRegistry((BUILT_IN, "tests.credentials")), clock=clock)
-    yield made
-    await made.aclose()
-
-
-def session(key_id: str, seconds: float) -> Credentials:
-    return Credentials(key_id, SECRET, "token", NOW + seconds)
-
-
-def key_id(store: CredentialStore, bucket: str = "sales") -> str:
-    return store.current(LAKE, bucket).access_key_id
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """Wait for what a background task brings about."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - conditions of all kinds, none of which has an event
-            await asyncio.sleep(0.001)
-
-
-def reason_of(store: CredentialStore, bucket: str = "sales") -> str:
-    with pytest.raises(Refused) as caught:
-        store.current(LAKE, bucket)
-    assert caught.value.reason is Reason.CREDENTIALS_UNAVAILABLE
-    return caught.value.detail
 
 
 # -- which -------------------------------------------------------------------------------------------------------------
@@ -200,9 +148,11 @@ async def test_a_session_is_replaced_before_it_ends(
     store: CredentialStore, made: list[MemoryProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waiting for the end would refuse every request until the provider has answered."""
-    monkeypatch.setattr(store_module, "MIN_REMAINING_SECONDS", 0.01)
+    monkeypatch.setattr(slot_module, "MIN_REMAINING_SECONDS", 0.01)
+    # No bound on a life makes it look shorter than it is: half of ten seconds is waited for only if asked so.
+    monkeypatch.setattr(slot_module, "LONGEST_REFRESH_SECONDS", 0.05)
     await store.start([LAKE], [binding()])
-    made[0].answers = [session("FIRST", 0.1), session("SECOND", 0.1), session("THIRD", 3600)]
+    made[0].answers = [session("FIRST", 100), session("SECOND", 100), session("THIRD", 3600)]
     await store.refresh()
     # The clock of the store stands still: nothing has expired when the next one is there.
     await eventually(lambda: key_id(store) == "THIRD")
@@ -214,6 +164,8 @@ async def test_a_session_is_replaced_before_it_ends(
     (
         (None, 300.0),
         (3600.0, 1800.0),
+        # A clock that is behind makes them look longer-lived than any session is.
+        (43_200.0, 3600.0),
         (60.0, 30.0),
         # Already over: not in a busy loop.
         (0.0, 0.005),
@@ -303,7 +255,7 @@ async def test_a_provider_that_never_answers_is_asked_again(
     store: CredentialStore, made: list[MemoryProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that hangs must not hold the refresh until the keys end."""
-    monkeypatch.setattr(store_module, "GET_SECONDS", 0.02)
+    monkeypatch.setattr(slot_module, "GET_SECONDS", 0.02)
     await store.start([LAKE], [binding()])
     made[0].gate.clear()
     await store.refresh()

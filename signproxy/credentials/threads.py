@@ -1,0 +1,58 @@
+"""Run blocking calls beside the loop, a few at a time, so that one that hangs holds up nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+LIMIT = 4
+"""Calls of one provider that may be under way: enough for its storages, few enough if every one of them hangs."""
+
+T = TypeVar("T")
+
+
+class Threads:
+    """A thread per call, at most `LIMIT` at a time.
+
+    Not an executor: the threads of one are waited for at the end of the process, and stay in memory between two
+    refreshes.
+    """
+
+    __slots__ = ("_free",)
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._free = asyncio.Semaphore(limit)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what the call returns, or raise what it raises. Whoever stops waiting leaves it to end by itself."""
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def answered(set_answer: Callable[[], None]) -> None:
+            # Only now: a call that was given up takes its place until it really ends.
+            self._free.release()
+            if not answer.done():
+                set_answer()
+
+        def body() -> None:
+            try:
+                value = call()
+            except BaseException as error:  # noqa: BLE001 - the thread's outermost wrapper; whoever waits gets it
+                raised = error
+                set_answer = lambda: answer.set_exception(raised)  # noqa: E731
+            else:
+                set_answer = lambda: answer.set_result(value)  # noqa: E731
+            # A loop that was closed meanwhile has nobody left who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(answered, set_answer)
+
+        try:
+            threading.Thread(target=body, name="signproxy-credentials", daemon=True).start()
+        except RuntimeError:
+            self._free.release()
+            raise
+        return await answer

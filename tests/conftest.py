@@ -28,7 +28,9 @@ class OutsideLoopback(RuntimeError):
 
 
 def _is_loopback(host: object) -> bool:
-    if host in {"localhost", b"localhost"}:
+    if isinstance(host, bytes | bytearray):
+        host = host.decode("ascii", "replace")
+    if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from signproxy.errors import Finding, Reason, Refused, SettingsInvalid
-from signproxy.identity.issuer import Issuer, SharedSecret
-from signproxy.identity.key_source import KeyHealth, KeySource, StaticKeys, static_keys
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.identity.believed import Believed, believe, beyond, key_source
+from signproxy.identity.issuer import Issuer
+from signproxy.identity.key_source import KeyHealth, KeySource
 from signproxy.identity.opaque import StaticTokens
 from signproxy.identity.tokens import (
     MAX_TOKEN,
@@ -27,7 +32,45 @@ from signproxy.model import Principal
 REMEMBERED = 10_000
 """Tokens; about 500 bytes each. An engine's executors share one, so that this serves thousands of jobs."""
 
+WARM_SECONDS = 5.0
+"""How long a change waits for the keys of new issuers: as long as one fetch may take, and no longer."""
+
 _sha256 = hashlib.sha256
+
+
+class Refreshes(msgspec.Struct, frozen=True, gc=False):
+    """How many fetches of keys ended well or not, since the start; never less, whichever issuers come and go."""
+
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PreparedIssuers:
+    """Issuers and static tokens that are ready to be put in force, while the former ones still judge.
+
+    Whoever made it hands it to `commit` or to `discard`, once.
+    """
+
+    __slots__ = ("believed", "former", "fresh", "open")
+
+    def __init__(self, believed: Believed, former: Believed) -> None:
+        self.believed = believed
+        self.former = former
+        self.fresh = beyond(believed, former)
+        """The sources that did not exist before."""
+        self.open = True
+
+    async def warm(self, seconds: float = WARM_SECONDS) -> tuple[str, ...]:
+        """Begin to fetch the keys of new issuers, and wait for the first answers, but not longer than that.
+
+        Return which of them have no keys yet, and why: their tokens are refused until they have, as those of an
+        issuer that is down at the start. That holds up no change, for it may be the one that mends it.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(source.warm() for source in self.fresh))
+        missing = [health for health in (source.health() for source in self.fresh) if not health.usable]
+        return tuple(f"issuer {health.issuer}: {health.last_error or 'no answer yet'}" for health in missing)
 
 
 class Authenticator:
@@ -45,16 +88,14 @@ class Authenticator:
         remembered: int = REMEMBERED,
         make_source: Callable[[Issuer, Callable[[], None]], KeySource] | None = None,
     ) -> None:
-        listed = tuple(issuers)
-        self._static = StaticTokens({}) if static_tokens is None else static_tokens
-        findings = tuple(_collisions(listed, self._static))
-        if findings:
-            raise SettingsInvalid(findings)
-        make = key_source if make_source is None else make_source
+        self._make_source = key_source if make_source is None else make_source
         self._clock = clock
         self._remembered = remembered
-        self._issuers = {issuer.issuer: issuer for issuer in listed}
-        self._sources = {issuer.name: make(issuer, partial(self._forget_issuer, issuer.name)) for issuer in listed}
+        self._believed = believe(tuple(issuers), static_tokens or StaticTokens({}), self._source)
+        self._started = False
+        self._retired: list[KeySource] = []
+        self._past = Refreshes()
+        """What sources that are gone have counted."""
         # By the SHA-256 of the whole token: a dump of the memory holds no token, and no two tokens share an entry.
         self._verified: OrderedDict[bytes, Principal] = OrderedDict()
 
@@ -77,22 +118,72 @@ class Authenticator:
         """Verify every token anew, as after a change of the policy."""
         self._verified.clear()
 
-    async def start(self) -> None:
-        """Begin to fetch the keys that are published; readiness is `health`'s to tell."""
-        for source in self._sources.values():
+    def prepare(self, issuers: Iterable[Issuer], static_tokens: StaticTokens | None = None) -> PreparedIssuers:
+        """Return what would take the place of the issuers and tokens in force; until `commit` nothing changes.
+
+        Raise SettingsInvalid for issuers that could be taken for one another.
+        """
+        former = self._believed
+        return PreparedIssuers(believe(tuple(issuers), static_tokens or StaticTokens({}), self._source, former), former)
+
+    def commit(self, prepared: PreparedIssuers) -> None:
+        """Put the prepared issuers and tokens in force, between two requests.
+
+        Every token is judged anew by them, also of callers who are waiting for keys. What is no longer used stops
+        here; `aclose_retired` waits for its end.
+        """
+        if not prepared.open or prepared.former is not self._believed:
+            raise RuntimeError("what was prepared is settled already, or others were put in force meanwhile")
+        prepared.open = False
+        self._believed = prepared.believed
+        self._verified.clear()
+        self._retire(beyond(prepared.former, prepared.believed))
+        if self._started:
+            for source in prepared.fresh:
+                source.start()
+
+    async def discard(self, prepared: PreparedIssuers) -> None:
+        """Give up what was prepared; what is in force stays as it is. Nothing happens if it is settled already."""
+        if prepared.open:
+            prepared.open = False
+            self._retire(prepared.fresh)
+        await self.aclose_retired()
+
+    async def start(self, seconds: float = 0.0) -> None:
+        """Begin to fetch the keys that are published, and wait for the first answers, but not longer than that.
+
+        Readiness is `health`'s to tell: an issuer that is down keeps nobody from serving the tokens of others.
+        """
+        self._started = True
+        for source in self._believed.sources.values():
             source.start()
+        if seconds:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await asyncio.gather(*(source.warm() for source in self._believed.sources.values()))
+
+    async def aclose_retired(self) -> None:
+        """Wait for the end of what former issuers were still doing."""
+        while self._retired:
+            await self._retired.pop().aclose()
 
     async def aclose(self) -> None:
         """End every task and fetch."""
-        for source in self._sources.values():
+        for source in self._believed.sources.values():
             await source.aclose()
+        await self.aclose_retired()
 
     def health(self) -> tuple[KeyHealth, ...]:
         """Return how each issuer's keys are."""
-        return tuple(source.health() for source in self._sources.values())
+        return tuple(source.health() for source in self._believed.sources.values())
+
+    def refreshes(self) -> Refreshes:
+        """Return how the fetches of all issuers went, those that are gone included."""
+        return _added_up(self._past, self.health())
 
     def _identify(self, token: str, digest: bytes) -> Principal | Awaitable[Principal]:
-        static = self._static.find(digest)
+        believed = self._believed
+        static = believed.static.find(digest)
         if static is not None:
             if self._clock() >= static.expires_at:
                 raise Refused(Reason.TOKEN_EXPIRED, f"the static token of {static.name}")
@@ -100,24 +191,28 @@ class Authenticator:
         if not token:
             raise Refused(Reason.TOKEN_MISSING)
         unverified = parse_token(token)
-        issuer = issuer_of(unverified, self._issuers)
+        issuer = issuer_of(unverified, believed.issuers)
         check_header(unverified, issuer)
-        source = self._sources[issuer.name]
+        source = believed.sources[issuer.name]
         keys = source.current()
         fitting = candidates(unverified, keys) if keys is not None else ()
         if fitting:
             return self._remember(digest, verify(token, unverified, issuer, fitting, self._clock()))
         if source.may_change():
-            return self._identify_later(token, digest, unverified, issuer)
+            return self._identify_later(token, digest, unverified, issuer, believed)
         raise _no_key(unverified, source)
 
     async def _identify_later(
-        self, token: str, digest: bytes, unverified: UnverifiedToken, issuer: Issuer
+        self, token: str, digest: bytes, unverified: UnverifiedToken, issuer: Issuer, believed: Believed
     ) -> Principal:
-        source = self._sources[issuer.name]
+        source = believed.sources[issuer.name]
         # Twice: a fetch that was under way may have been answered before the issuer published the key.
         for _ in range(2):
             await source.renew()
+            if self._believed is not believed:
+                # The issuer may be gone by now, or speak for less: whoever is believed now has to say.
+                found = self._identify(token, digest)
+                return found if isinstance(found, Principal) else await found
             keys = source.current()
             fitting = candidates(unverified, keys) if keys is not None else ()
             if fitting:
@@ -135,16 +230,21 @@ class Authenticator:
         for digest in [digest for digest, principal in self._verified.items() if principal.issuer == issuer]:
             del self._verified[digest]
 
+    def _source(self, issuer: Issuer) -> KeySource:
+        return self._make_source(issuer, partial(self._forget_issuer, issuer.name))
 
-def key_source(issuer: Issuer, on_change: Callable[[], None]) -> KeySource:
-    """Return where the issuer's keys come from, as its settings say."""
-    keys = static_keys(issuer)
-    if keys is not None:
-        return StaticKeys(issuer.name, keys)
-    # Only for issuers that publish their keys: it brings the whole of fetching.
-    from signproxy.identity.jwks import RemoteKeys  # noqa: PLC0415
+    def _retire(self, sources: tuple[KeySource, ...]) -> None:
+        for source in sources:
+            source.stop()
+        self._past = _added_up(self._past, tuple(source.health() for source in sources))
+        self._retired += sources
 
-    return RemoteKeys(issuer, on_change)
+
+def _added_up(past: Refreshes, healths: tuple[KeyHealth, ...]) -> Refreshes:
+    return Refreshes(
+        past.succeeded + sum(health.successes for health in healths),
+        past.failed + sum(health.failures for health in healths),
+    )
 
 
 def _no_key(unverified: UnverifiedToken, source: KeySource) -> Refused:
@@ -152,23 +252,3 @@ def _no_key(unverified: UnverifiedToken, source: KeySource) -> Refused:
         health = source.health()
         return Refused(Reason.KEYS_UNAVAILABLE, f"issuer {health.issuer}: {health.last_error or 'never fetched'}")
     return unknown_key(unverified)
-
-
-def _collisions(issuers: tuple[Issuer, ...], static: StaticTokens) -> Iterator[Finding]:
-    """Yield each way in which one issuer could speak in the name of another."""
-    names = [issuer.name for issuer in issuers] + ([static.issuer] if len(static) else [])
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Finding(
-            "", f"identity.issuers.{name}.name", "is used twice; principals of two issuers could not be told apart"
-        )
-    urls = [issuer.issuer for issuer in issuers]
-    secrets = [issuer.keys for issuer in issuers if isinstance(issuer.keys, SharedSecret)]
-    for issuer in issuers:
-        if urls.count(issuer.issuer) > 1:
-            yield Finding(
-                "", f"identity.issuers.{issuer.name}.issuer", "is used twice; tokens are told apart by `iss` alone"
-            )
-        if isinstance(issuer.keys, SharedSecret) and secrets.count(issuer.keys) > 1:
-            yield Finding(
-                "", f"identity.issuers.{issuer.name}.secret_file", "is used twice; each issuer could sign as the other"
-            )

@@ -76,6 +76,7 @@ class RemoteKeys:
         self._cool_until = -math.inf
         self._haste_until = -math.inf
         self._fetches = 0
+        self._successes = 0
         self._failures = 0
         self._failures_in_row = 0
         self._last_error = ""
@@ -106,14 +107,27 @@ class RemoteKeys:
     def start(self) -> None:
         """Fetch now, and from then on ahead of need."""
         if self._keeper is None and not self._closed:
+            if self._flight is None:
+                self._begin()
             self._keeper = asyncio.get_running_loop().create_task(self._keep_fresh())
 
-    async def aclose(self) -> None:
+    async def warm(self) -> None:
+        """Start, and wait for the fetch under way; no longer than that, for its issuer may be down for hours."""
+        self.start()
+        if self._flight is not None:
+            await asyncio.wait((self._flight,))
+
+    def stop(self) -> None:
         """End the task and the fetch under way; who waits for that finds the keys as they are."""
         self._closed = True
+        for task in (self._keeper, self._flight):
+            if task is not None:
+                task.cancel()
+
+    async def aclose(self) -> None:
+        """End the task and the fetch under way, and wait for their end."""
+        self.stop()
         tasks = [task for task in (self._keeper, self._flight) if task is not None]
-        for task in tasks:
-            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._keeper = None
 
@@ -125,6 +139,7 @@ class RemoteKeys:
             keys=len(keys) if keys is not None else 0,
             age=self._clock() - self._fetched_at,
             fetches=self._fetches,
+            successes=self._successes,
             failures=self._failures,
             last_error=self._last_error,
             ignored=keys.ignored if keys is not None else (),
@@ -136,12 +151,12 @@ class RemoteKeys:
 
     async def _keep_fresh(self) -> None:
         while True:
-            if self._flight is None:
-                self._begin()
             if self._flight is not None:
                 await asyncio.wait((self._flight,))
             self.current()
             await self._sleep(self._refresh_in)
+            if self._flight is None:
+                self._begin()
 
     def _begin(self) -> None:
         self._flight = asyncio.get_running_loop().create_task(self._fetch_once())
@@ -195,6 +210,7 @@ class RemoteKeys:
         fresh_for = (DEFAULT_MAX_AGE if max_age is None else max_age) * FRESH_SHARE
         self._refresh_in = min(max(fresh_for, MIN_REFRESH), MAX_REFRESH)
         self._fetched_at = self._clock()
+        self._successes += 1
         self._failures_in_row = 0
         self._last_error = ""
         before = self._keys

@@ -18,6 +18,8 @@ class KeyHealth(msgspec.Struct, frozen=True, gc=False):
     age: float
     """Seconds since they were last fetched; 0 for keys of the settings, infinite where they never were."""
     fetches: int = 0
+    """How many were begun; `successes` and `failures` how many ended so."""
+    successes: int = 0
     failures: int = 0
     last_error: str = ""
     """Why the last fetch failed; empty after a good one."""
@@ -49,8 +51,16 @@ class KeySource(Protocol):
         """Begin to keep the keys fresh; needs a running loop."""
         ...
 
+    async def warm(self) -> None:
+        """Begin to keep the keys fresh, and wait for the first answer, whatever it is."""
+        ...
+
+    def stop(self) -> None:
+        """End whatever was begun, without waiting for it; the keys stay as they are."""
+        ...
+
     async def aclose(self) -> None:
-        """End whatever `start` or `renew` began."""
+        """End whatever was begun."""
         ...
 
     def health(self) -> KeyHealth:
@@ -80,6 +90,12 @@ class StaticKeys:
 
     def start(self) -> None:
         """Do nothing: there is nothing to keep fresh."""
+
+    async def warm(self) -> None:
+        """Do nothing: they are there."""
+
+    def stop(self) -> None:
+        """Do nothing: nothing was begun."""
 
     async def aclose(self) -> None:
         """Do nothing: nothing was begun."""

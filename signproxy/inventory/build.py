@@ -77,6 +77,10 @@ def _documents(snapshot: Snapshot, findings: Findings) -> _Documents:
     for file, content in contents:
         try:
             data = load_yaml(content.decode(), file)
+            if data == {} and b"{" not in content:
+                # A file that is being written begins like this, and it would refuse everybody everything.
+                findings.add(file, "", "holds nothing; write {} if that is meant")
+                continue
             documents.append((file, decode(PolicyDocument, data, file=file)))
         except UnicodeDecodeError as error:
             findings.add(file, "", f"not UTF-8 at byte {error.start}")

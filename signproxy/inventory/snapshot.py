@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
+from signproxy.documents.files import ATTEMPTS, FileState, directory_behind, open_regular, read_together, state_of
 from signproxy.errors import Finding, PolicyInvalid
 
 T = TypeVar("T")
-
-ATTEMPTS = 3
-"""Readings before a directory that keeps changing is given up; the policy in force stays meanwhile."""
 
 MAX_DOCUMENT_BYTES = 16 << 20
 """Larger than a policy that people write; a million tables belong in an inventory, which is read in pieces."""
 
 _ENDINGS = (".yaml", ".yml")
+
+MAX_MENTIONS = 16
+MAX_MENTION_BYTES = 64 * 1024
+"""How many lists of inventories are looked for without loading a policy; each may have a thousand names."""
+
+# A list in brackets, or one name a line. Whatever else it takes for a name is a file that does not exist.
+_MENTION = re.compile(rb"""inventories["']?[ \t]*:\s*(\[[^\]]*|(?:-[^\n]*(?:\n\s*|$))+)""")
+_MENTIONED = re.compile(rb"""[^\s\0,\[\]"'#-][^\s\0,\[\]"'#]*""")
 
 
 class Snapshot(Protocol):
@@ -64,7 +71,7 @@ class FileSnapshot:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._base, self._names = _listed(path)
-        self._seen: dict[str, tuple[int, ...]] = {}
+        self._seen: dict[str, FileState] = {}
 
     def documents(self) -> list[tuple[str, bytes]]:
         """Return name and content of each policy file, in the order of their names. Raise OSError, PolicyInvalid."""
@@ -90,12 +97,12 @@ class FileSnapshot:
         """Whether everything that was read is still what a reader would find now."""
         if _listed(self._path) != (self._base, self._names):
             return False
-        return all(_state_of((self._base / name).stat()) == state for name, state in self._seen.items())
+        return all(state_of((self._base / name).stat()) == state for name, state in self._seen.items())
 
     def _open(self, name: str) -> BinaryIO:
-        file = (self._base / name).open("rb")
+        file = open_regular(self._base / name)
         # The first reading counts: one that is repeated must not hide that the file changed in between.
-        self._seen.setdefault(name, _state_of(os.fstat(file.fileno())))
+        self._seen.setdefault(name, state_of(os.fstat(file.fileno())))
         return file
 
 
@@ -123,16 +130,34 @@ def read_consistently(path: Path, read: Callable[[Snapshot], T]) -> T:
     raise PolicyInvalid([last])
 
 
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Return what to watch for a change of the policy: its directory, or its file and the inventories beside it.
+
+    Without loading it, so that a policy that cannot be loaded is watched as well. An inventory whose name holds
+    blanks or escapes is overlooked; a directory is watched whole.
+    """
+    if path.is_dir():
+        return (path,)
+    try:
+        (content,) = read_together((path,), limit=MAX_DOCUMENT_BYTES)
+    except OSError:
+        return (path,)
+    names: dict[str, None] = {}
+    at = -1
+    for _ in range(MAX_MENTIONS):
+        at = content.find(b"inventories", at + 1)
+        if at < 0:
+            break
+        mention = _MENTION.match(content, at, at + MAX_MENTION_BYTES)
+        for name in _MENTIONED.findall(mention[1]) if mention is not None else ():
+            names[os.fsdecode(name)] = None
+    return (path, *(path.parent / name for name in names if "/" not in name and not name.startswith(".")))
+
+
 def _listed(path: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the directory that holds the files, and the names of the policy files in it."""
     if not path.is_dir():
         return path.parent, (path.name,)
-    # Kubernetes swaps the whole volume by this link: what it points at now is complete and stays as it is.
-    link = path / "..data"
-    base = link.resolve() if link.is_symlink() else path
+    base = directory_behind(path)
     names = (entry.name for entry in base.iterdir() if entry.name.endswith(_ENDINGS) and not entry.name.startswith("."))
     return base, tuple(sorted(names))
-
-
-def _state_of(stat: os.stat_result) -> tuple[int, ...]:
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from signproxy.config.identity import IdentitySettings, IssuerSettings
 from signproxy.documents import path_of
+from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.identity.issuer import Discovery, Issuer, JwksUrl, KeySource, PemKey, PublicKeys, SharedSecret
 from signproxy.identity.opaque import StaticToken, StaticTokens
@@ -37,6 +40,35 @@ def static_tokens_of(settings: IdentitySettings) -> StaticTokens:
         for token in settings.static_tokens
     }
     return StaticTokens(tokens)
+
+
+def keys_digest(issuers: Iterable[Issuer]) -> str:
+    """Return what tells the keys and secrets of files from others, so that workers know that they read the same.
+
+    Not for logs or a status page: a secret that somebody made up could be guessed and compared with it.
+    """
+    digest = hashlib.sha256()
+    for issuer in issuers:
+        match issuer.keys:
+            case SharedSecret():
+                contents: tuple[bytes, ...] = (issuer.keys.reveal(),)
+            case PublicKeys():
+                contents = tuple(key.pem for key in issuer.keys.keys)
+            case _:
+                contents = ()
+        for content in (issuer.name.encode(), b"%d" % len(contents), *contents):
+            digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest()
+
+
+def files_of(settings: IdentitySettings) -> tuple[Path, ...]:
+    """Return the files that say who is believed: keys, secrets, and what it takes to fetch keys."""
+    named = (
+        file
+        for issuer in settings.issuers.values()
+        for file in (issuer.key_file, issuer.secret_file, issuer.ca_file, issuer.token_file)
+    )
+    return tuple(dict.fromkeys(Path(file) for file in named if file))
 
 
 def _issuer(name: str, declared: IssuerSettings) -> Issuer:
@@ -70,10 +102,6 @@ def _keys(path: str, declared: IssuerSettings) -> KeySource:
 
 def _content(path: str, file: str) -> bytes:
     try:
-        with Path(file).open("rb") as stream:
-            content = stream.read(MAX_KEY_BYTES + 1)
+        return read_together((Path(file),), limit=MAX_KEY_BYTES)[0]
     except OSError as error:
         raise SettingsInvalid([Finding("", path, f"{file!r} cannot be read: {error.strerror}")]) from None
-    if len(content) > MAX_KEY_BYTES:
-        raise SettingsInvalid([Finding("", path, f"{file!r} is larger than {MAX_KEY_BYTES} bytes")])
-    return content

@@ -349,7 +349,7 @@ def test_secrets_are_neither_shown_nor_pickled() -> None:
     assert SECRET.decode() not in repr(secret) + str(secret) + repr(issuer()) + repr(authenticator().health())
     with pytest.raises(TypeError):
         pickle.dumps(secret)
-    key = authenticator()._sources["corp"].current().keys[0]  # type: ignore[union-attr]  # static keys are there
+    key = authenticator()._believed.sources["corp"].current().keys[0]  # type: ignore[union-attr]  # static keys are there
     assert SECRET.decode() not in repr(key)
     with pytest.raises(TypeError):
         pickle.dumps(key)

@@ -498,10 +498,17 @@ def test_a_bare_principal_needs_a_single_issuer() -> None:
     assert state.rights(Principal("any/bob", "any", "bob", 4e9), state.catalogs["lake"]) is not None
 
 
+@pytest.mark.parametrize("nothing", ("", "\n\n", "# the team's policy\n"))
+def test_a_file_that_holds_nothing_is_refused(nothing: str) -> None:
+    """A file that is being written begins so; taken over, it would refuse everybody everything."""
+    assert faults(nothing) == ["0.yaml: holds nothing; write {} if that is meant"]
+    assert faults(BASE, nothing) == ["1.yaml: holds nothing; write {} if that is meant"]
+
+
 @pytest.mark.parametrize(
     ("more", "default"),
     (
-        ("", "lake"),
+        ("{}", "lake"),
         ("catalogs: {hr: {storages: [aws], roots: [s3://lake/hr]}}", ""),
         ("catalogs: {hr: {storages: [aws], roots: [s3://lake/hr]}}\ndefault_catalog: hr", "hr"),
     ),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from signproxy.documents.files import ATTEMPTS
 from signproxy.errors import PolicyInvalid
 from signproxy.inventory import snapshot as snapshot_module
-from signproxy.inventory.snapshot import ATTEMPTS, FileSnapshot, MemorySnapshot, Snapshot, read_consistently
+from signproxy.inventory.snapshot import FileSnapshot, MemorySnapshot, Snapshot, files_of, read_consistently
 from signproxy.inventory.source import FilePolicySource, MemoryPolicySource, PolicySource
 from tests.inventory.policy_text import BASE, TABLE
 
@@ -244,3 +245,62 @@ def test_files_that_never_rest_are_given_up(tmp_path: Path) -> None:
     with pytest.raises(PolicyInvalid, match=f"changed during each of {ATTEMPTS} readings"):
         read_consistently(tmp_path, read)
     assert len(tries) == ATTEMPTS
+
+
+@pytest.mark.parametrize("name", ("a.yaml", "big.ndjson"))
+def test_only_files_are_read(tmp_path: Path, name: str) -> None:
+    """A pipe in the directory of the policy would hold up the start, and every reload, for ever."""
+    _in_directory(tmp_path)(FILES)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(PolicyInvalid, match=r"it is no regular file|there is no file"):
+        FilePolicySource(tmp_path).load(1)
+
+
+# -- what to watch
+
+
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    (
+        (b"tables: []\n", ()),
+        (b"inventories: [big.ndjson]\n", ("big.ndjson",)),
+        (b"inventories: [ 'a.ndjson' ,\n  \"b\",c ]\ntables: [x]\n", ("a.ndjson", "b", "c")),
+        (b'{"tables": [], "inventories": ["a.ndjson"]}', ("a.ndjson",)),
+        (b"inventories:\n- a.ndjson\n- 'b'\ntables:\n- x\n", ("a.ndjson", "b")),
+        (b"inventories:\n  - a.ndjson # large\n\n  - b", ("a.ndjson", "large", "b")),
+        (b"inventories: []\n", ()),
+        (b"inventories:\n", ()),
+        # As when it is loaded: nothing but names.
+        (b"inventories: [../a, /etc/passwd, .hidden]\n", ()),
+        (b"inventories: [a", ("a",)),
+        (b"inventories: [a\0b]", ("a", "b")),
+        (b"\xff inventories: [\xff]", (os.fsdecode(b"\xff"),)),
+    ),
+)
+def test_a_policy_file_is_watched_with_its_inventories(tmp_path: Path, policy: bytes, names: tuple[str, ...]) -> None:
+    """A grant that was taken out of an inventory would stay in force until the file beside it is touched."""
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(policy)
+    assert files_of(file) == (file, *(tmp_path / name for name in names))
+
+
+@pytest.mark.parametrize("item", (b"inventories: [", b"inventories:\n- ", b"inventories: [a] "))
+def test_a_hostile_policy_is_looked_through_in_bounded_time(tmp_path: Path, item: bytes) -> None:
+    """Whoever writes the policy could keep the watch busy, and so every later policy out."""
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(item * 1_000_000)
+    assert len(files_of(file)) < 10
+
+
+def test_a_directory_is_watched_whole(tmp_path: Path) -> None:
+    """A file that is added to it is a policy as well."""
+    _in_directory(tmp_path)(FILES)
+    assert files_of(tmp_path) == (tmp_path,)
+
+
+def test_a_policy_that_is_not_there_is_watched(tmp_path: Path) -> None:
+    """It may come."""
+    assert files_of(tmp_path / "gone.yaml") == (tmp_path / "gone.yaml",)
+    os.mkfifo(tmp_path / "pipe")
+    assert files_of(tmp_path / "pipe") == (tmp_path / "pipe",)

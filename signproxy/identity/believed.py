@@ -1,0 +1,91 @@
+"""Hold whom the settings believe, as one value: issuers, where their keys come from, and static tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from signproxy.errors import Finding, SettingsInvalid
+from signproxy.identity.issuer import Issuer, SharedSecret
+from signproxy.identity.key_source import KeySource, StaticKeys, static_keys
+from signproxy.identity.opaque import StaticTokens
+
+MakeSource = Callable[[Issuer], KeySource]
+
+
+class Believed(msgspec.Struct, frozen=True):
+    """Everything that a token is judged by. Replaced as a whole, never changed."""
+
+    issuers: dict[str, Issuer]
+    """By the exact `iss` of their tokens."""
+    sources: dict[str, KeySource]
+    """The keys of each issuer, by its name."""
+    static: StaticTokens
+
+
+def believe(
+    issuers: tuple[Issuer, ...], static: StaticTokens, make: MakeSource, former: Believed | None = None
+) -> Believed:
+    """Return whom to believe; raise SettingsInvalid for issuers that could be taken for one another.
+
+    What was fetched for a former issuer of the same name, `iss` and way to its keys goes on being used: a change of
+    its roles or audiences must not depend on an identity provider that happens to be down.
+    """
+    findings = tuple(_collisions(issuers, static))
+    if findings:
+        raise SettingsInvalid(findings)
+    sources: dict[object, KeySource] = {}
+    if former is not None:
+        sources = {_way_to_keys(issuer): former.sources[issuer.name] for issuer in former.issuers.values()}
+    for issuer in issuers:
+        way = _way_to_keys(issuer)
+        if way not in sources:
+            sources[way] = make(issuer)
+    return Believed(
+        issuers={issuer.issuer: issuer for issuer in issuers},
+        sources={issuer.name: sources[_way_to_keys(issuer)] for issuer in issuers},
+        static=static,
+    )
+
+
+def beyond(these: Believed, others: Believed) -> tuple[KeySource, ...]:
+    """Return the sources of these that the others do not use."""
+    used = {id(source) for source in others.sources.values()}
+    return tuple(source for source in these.sources.values() if id(source) not in used)
+
+
+def key_source(issuer: Issuer, on_change: Callable[[], None]) -> KeySource:
+    """Return where the issuer's keys come from, as its settings say."""
+    keys = static_keys(issuer)
+    if keys is not None:
+        return StaticKeys(issuer.name, keys)
+    # Only for issuers that publish their keys: it brings the whole of fetching.
+    from signproxy.identity.jwks import RemoteKeys  # noqa: PLC0415
+
+    return RemoteKeys(issuer, on_change)
+
+
+def _way_to_keys(issuer: Issuer) -> object:
+    """Return all that a source knows of its issuer."""
+    return issuer.name, issuer.issuer, issuer.keys
+
+
+def _collisions(issuers: tuple[Issuer, ...], static: StaticTokens) -> Iterator[Finding]:
+    """Yield each way in which one issuer could speak in the name of another."""
+    names = [issuer.name for issuer in issuers] + ([static.issuer] if len(static) else [])
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Finding(
+            "", f"identity.issuers.{name}.name", "is used twice; principals of two issuers could not be told apart"
+        )
+    urls = [issuer.issuer for issuer in issuers]
+    secrets = [issuer.keys for issuer in issuers if isinstance(issuer.keys, SharedSecret)]
+    for issuer in issuers:
+        if urls.count(issuer.issuer) > 1:
+            yield Finding(
+                "", f"identity.issuers.{issuer.name}.issuer", "is used twice; tokens are told apart by `iss` alone"
+            )
+        if isinstance(issuer.keys, SharedSecret) and secrets.count(issuer.keys) > 1:
+            yield Finding(
+                "", f"identity.issuers.{issuer.name}.secret_file", "is used twice; each issuer could sign as the other"
+            )

@@ -29,6 +29,9 @@ ratios by, and are not judged.
 - What is measured is what serves: `python -m signproxy serve` with the check of the headers, the stamp in the query,
   metrics and a file sink on, a policy of 1,000 tables, and one RS256 token that was verified by an earlier request.
 - The floor is an empty aiohttp application on the same event loop. It reads the body, and answers as many bytes.
+- Waiting beside a crowd is measured at a modest rate, each caller over a connection of its own: from the moment at
+  which a request was sent, or was due where the answer before held it up, to the moment at which the kernel received
+  its answer. The crowd's load runs on the callers' core at the lowest priority, never on the server's.
 - The peer is Project Nessie 0.99.0, its published runner jar, with RS256 bearer tokens and authorisation rules on,
   measured after 100,000 requests. It signs for a table of its own, with the same body.
 
@@ -57,7 +60,9 @@ _HEADINGS = {
     "sigv4": "Signature Version 4",
     "policy_scale": "The decision at scale",
     "reload": "Loading a million tables while signing",
-    "workers": "Two processes on one port",
+    "workers": "Two workers on one port",
+    "tls": "TLS",
+    "fairness": "Beside one who asks too much",
     "startup": "Start and idle",
 }
 

@@ -24,6 +24,9 @@ READY_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
 """Seconds that a process may take to end after SIGTERM before it is killed."""
 
+_LOOK_SECONDS = 0.005
+"""Between two looks whether a server is ready: below what any start takes."""
+
 CALL_TIMEOUT = 60.0
 """Seconds for one answer outside a load; Nessie's first table takes a few."""
 
@@ -88,10 +91,16 @@ def end_children() -> None:
     An ended run leaves its blocks by an exception, and one that falls into the start of a process finds nobody who
     knows that process.
     """
-    for child in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
+    for child in children_of(os.getpid()):
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(int(child), signal.SIGKILL)
-            os.waitpid(int(child), 0)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """Return the processes that a process started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return tuple(int(child) for task in tasks for child in (task / "children").read_text().split())
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path | None = None) -> None:
@@ -101,11 +110,11 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log:
         if process.poll() is not None or time.monotonic() > deadline:
             tail = log.read_text(errors="replace")[-2000:] if log else ""
             raise BenchFailed(f"{process.args!r} did not become ready (exit {process.poll()})\n{tail}")
-        time.sleep(0.05)
+        time.sleep(_LOOK_SECONDS)
 
 
 def answers(url: str) -> bool:
-    """Say whether a URL answers at all, whatever the status below 500."""
+    """Say whether a URL answers, with a status below 500."""
     try:
         return call("GET", url).status < 500
     except (OSError, http.client.HTTPException):

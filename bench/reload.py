@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
 import time
 
 from bench.effort import Effort
 from bench.figures import Result, result
 from bench.load import Signer
-from bench.process import SERVER_CORE, BenchFailed, call, memory_mib
+from bench.process import SERVER_CORE, BenchFailed, call, cpu_seconds, memory_mib
 from bench.serve import Deployment, deploy
 from bench.steady import RATE, SteadySigning
 
 _QUIET_SECONDS = 15
+_RELOADS = 9
+_RELOAD_PAUSE = 0.5
+"""Longer than a reload of a thousand tables; an idle server costs nothing meanwhile."""
 _PATIENCE = 600.0
 """Seconds until the new policy must be in force."""
 
@@ -25,6 +29,7 @@ def measure(effort: Effort) -> list[Result]:
     """
     small = effort.inventory // 1000
     with deploy(tables=small) as deployment, deployment.serve(core=SERVER_CORE) as signer:
+        small_reload = _cost_of_reloads(signer)
         deployment.write_inventory(effort.inventory)
         with SteadySigning(signer) as steady:
             time.sleep(1)
@@ -60,8 +65,20 @@ def measure(effort: Effort) -> list[Result]:
         _one("reload.p99_quiet_ms", quiet.percentile(0.99) * 1e3, "ms", f"{RATE} requests per second, no load"),
         _one("reload.longest_wait_ms", max(busy.served) * 1e3, "ms", load),
         _one("reload.longest_wait_replacing_ms", max(again.served) * 1e3, "ms", "the same, over a policy as large"),
+        _one("reload.small_cpu_ms", small_reload, "ms", f"CPU of a reload of {small:,} tables and as many grants"),
         _one("reload.seconds", seconds, "s", f"SIGHUP to the first signature by the new policy, {size}"),
     ]
+
+
+def _cost_of_reloads(signer: Signer) -> float:
+    """Return the CPU milliseconds of a reload of what is in force already."""
+    costs = []
+    for _ in range(_RELOADS):
+        before = cpu_seconds(signer.pids)
+        os.kill(signer.pids[0], signal.SIGHUP)
+        time.sleep(_RELOAD_PAUSE)
+        costs.append((cpu_seconds(signer.pids) - before) * 1e3)
+    return statistics.median(costs)
 
 
 def _one(name: str, value: float, unit: str, against: str, *, must: float | None = None) -> Result:

@@ -17,9 +17,10 @@ import yaml
 
 from bench import policy_files, sign_request
 from bench.caller import AUDIENCE, ISSUER, Caller, make_caller
+from bench.certificate import write_certificate
 from bench.load import Signer
 from bench.policy_files import BUCKET, CATALOG, REGION, STORAGE
-from bench.process import SERVER_CORE, BenchFailed, answers, call, free_port, running, wait_until
+from bench.process import SERVER_CORE, BenchFailed, answers, call, children_of, free_port, running, wait_until
 from tests.verifier import as_java, verify
 
 ACCESS_KEY_ID = "AKIAIOSFODNN7EXAMPLE"
@@ -37,8 +38,9 @@ class Deployment(msgspec.Struct, frozen=True):
     directory: Path
     caller: Caller
     port: int
-    admin_ports: tuple[int, ...]
-    """One for each process that may serve."""
+    admin_port: int
+    workers: int = 1
+    scheme: str = "http"
 
     @property
     def config(self) -> Path:
@@ -50,51 +52,48 @@ class Deployment(msgspec.Struct, frozen=True):
         """The file with the server's own S3 keys."""
         return self.directory / "keys.json"
 
-    def audit_file(self, process: int = 0) -> Path:
-        """Return the file that a process writes its events to."""
-        return self.directory / f"audit-{process}.jsonl"
+    @property
+    def audit_file(self) -> Path:
+        """The file that events are written to."""
+        return self.directory / "audit.jsonl"
 
-    def command(self, process: int = 0) -> list[str]:
-        """Return the command line that serves; further processes differ in audit file and admin port alone."""
-        command = [sys.executable, "-m", "signproxy", "serve", "--config", str(self.config)]
-        if process:
-            command += ["--set", f"audit.path={self.audit_file(process)}"]
-            command += ["--set", f"admin.port={self.admin_ports[process]}"]
-        return command
+    def command(self) -> list[str]:
+        """Return the command line that serves."""
+        return [sys.executable, "-m", "signproxy", "serve", "--config", str(self.config)]
 
     @contextlib.contextmanager
     def serve(self, *, core: int | None = SERVER_CORE) -> Iterator[Signer]:
-        """Serve for the length of a block, with one process for each admin port."""
-        with contextlib.ExitStack() as stack:
-            pids = []
-            for number, port in enumerate(self.admin_ports):
-                log = self.directory / f"serve-{number}.log"
-                process = stack.enter_context(running(self.command(number), core=core, log=log))
-                wait_until(partial(answers, f"http://127.0.0.1:{port}/readyz"), process, log)
-                pids.append(process.pid)
-            yield self.signer(tuple(pids))
+        """Serve for the length of a block; with several workers their supervisor is the first of the processes."""
+        log = self.directory / "serve.log"
+        with running(self.command(), core=core, log=log) as process:
+            wait_until(partial(answers, f"http://127.0.0.1:{self.admin_port}/readyz"), process, log)
+            yield self.signer((process.pid, *(children_of(process.pid) if self.workers > 1 else ())))
 
     def signer(self, pids: tuple[int, ...], *, table: int = 7) -> Signer:
         """Return this server as what is loaded: the token, and the body for files of a table."""
         namespace, name = policy_files.namespace_of(table), policy_files.table_name(table)
         path = f"/s3-sign/v1/{CATALOG}/namespaces/{namespace}/tables/{name}"
         template = sign_request.body_template(_ENDPOINT, BUCKET, policy_files.location_of(table), REGION)
-        return Signer("sign", f"http://127.0.0.1:{self.port}{path}", pids, template, self.caller.token)
+        return Signer("sign", f"{self.scheme}://127.0.0.1:{self.port}{path}", pids, template, self.caller.token)
 
     def write_inventory(self, tables: int) -> None:
         """Replace the policy by one with so many tables, and as many grants, in one rename per file."""
         policy_files.write(self.directory / "policy", tables)
 
     def log_tail(self) -> str:
-        """Return the end of the first process's log."""
-        return (self.directory / "serve-0.log").read_text(errors="replace")[-2000:]
+        """Return the end of the log."""
+        return (self.directory / "serve.log").read_text(errors="replace")[-2000:]
 
 
 @contextlib.contextmanager
-def deploy(*, tables: int = TABLES, processes: int = 1) -> Iterator[Deployment]:
+def deploy(*, tables: int = TABLES, workers: int = 1, tls: bool = False) -> Iterator[Deployment]:
     """Write a deployment into a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="signproxy-bench-") as name:
-        deployment = Deployment(Path(name), make_caller(), free_port(), tuple(free_port() for _ in range(processes)))
+        deployment = Deployment(
+            Path(name), make_caller(), free_port(), free_port(), workers, "https" if tls else "http"
+        )
+        if tls:
+            write_certificate(deployment.directory)
         (deployment.directory / "issuer.pem").write_bytes(deployment.caller.public_pem)
         keys = {"access_key_id": ACCESS_KEY_ID, "secret_access_key": SECRET_ACCESS_KEY}
         deployment.key_file.write_text(json.dumps(keys))
@@ -107,9 +106,20 @@ def deploy(*, tables: int = TABLES, processes: int = 1) -> Iterator[Deployment]:
 
 def settings(deployment: Deployment) -> dict[str, Any]:
     """Return the settings: RS256 by key file, static credentials, a file sink, metrics, the default loop."""
+    listen: dict[str, Any] = {"port": deployment.port}
+    if deployment.scheme == "https":
+        listen["tls"] = {
+            "cert_file": str(deployment.directory / "tls.crt"),
+            "key_file": str(deployment.directory / "tls.key"),
+        }
     return {
-        "listen": {"port": deployment.port, "reuse_port": len(deployment.admin_ports) > 1},
-        "admin": {"enabled": True, "port": deployment.admin_ports[0]},
+        "listen": listen,
+        "admin": {"enabled": True, "port": deployment.admin_port},
+        "workers": deployment.workers,
+        # One caller is all of the load here; the check itself is made for every request all the same.
+        "limits": {"requests_per_second": 10_000_000, "burst": 10_000_000},
+        # Reloads are asked for where they are measured.
+        "reload": {"poll_seconds": 0},
         "policy": {"path": str(deployment.directory / "policy")},
         "identity": {
             "issuers": {
@@ -125,7 +135,7 @@ def settings(deployment: Deployment) -> dict[str, Any]:
             "providers": {"static": {"class": "static", "properties": {"file": str(deployment.key_file)}}},
         },
         "storages": {STORAGE: {"credentials": "static", "hosts": ["aws"]}},
-        "audit": {"sink": "file", "path": str(deployment.audit_file())},
+        "audit": {"sink": "file", "path": str(deployment.audit_file)},
     }
 
 
@@ -140,10 +150,10 @@ def check_signature(asked: bytes, answered: bytes) -> None:
 def check_evidence(deployment: Deployment, served: int) -> None:
     """Fail unless metrics and audit file hold every request that was served."""
     time.sleep(1.5)  # the trail writes in batches
-    status, metrics = call("GET", f"http://127.0.0.1:{deployment.admin_ports[0]}/metrics")
+    status, metrics = call("GET", f"http://127.0.0.1:{deployment.admin_port}/metrics")
     if status != 200 or b"signproxy_" not in metrics:
         raise BenchFailed(f"no metrics: {status} {metrics[:200]!r}")
-    lines = deployment.audit_file().read_bytes().splitlines()
+    lines = deployment.audit_file.read_bytes().splitlines()
     last = json.loads(lines[-1])
     if len(lines) < served or last["decision"] != "allow" or not last["stamped"]:
         raise BenchFailed(f"{len(lines)} events for {served} requests, the last of them {last}")

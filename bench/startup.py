@@ -1,4 +1,4 @@
-"""Measure how soon a started process signs, against an import of aiohttp, and what it holds when idle."""
+"""Measure how soon a started process signs, against an import of aiohttp, and what it holds idle and under load."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench import sign_request
+from bench import load, sign_request
 from bench.effort import Effort
 from bench.figures import Result, ratios, result
 from bench.process import SERVER_CORE, BenchFailed, cpu_seconds, memory_mib, start, stop
@@ -26,6 +26,12 @@ _SETTLE_SECONDS = 2.0
 
 _IDLE_SAMPLES = 5
 """Memory hardly varies: samples lie within 0.3 MiB."""
+
+_READY_SAMPLES = 10
+
+_LOAD_SECONDS = 10
+_LOAD_CONNECTIONS = 64
+"""The executors of a small cluster."""
 
 _PATIENCE = 30.0
 
@@ -47,7 +53,10 @@ def measure(effort: Effort) -> list[Result]:
             wall, cpu = _start_and_sign(deployment)
             walls.append(wall)
             cpus.append(cpu)
-        residents = [_idle_memory(deployment) for _ in range(min(effort.rounds, _IDLE_SAMPLES))]
+        readies = [_until_ready(deployment) for _ in range(min(effort.starts, _READY_SAMPLES))]
+        samples = min(effort.rounds, _IDLE_SAMPLES)
+        residents = [_idle_memory(deployment) for _ in range(samples)]
+        loaded = [_loaded_memory(deployment, effort) for _ in range(samples)]
         botocore = imported_modules(deployment, "botocore")
     return [
         result(
@@ -73,6 +82,13 @@ def measure(effort: Effort) -> list[Result]:
             against="absolute, of this machine",
         ),
         result(
+            "startup.ready_ms",
+            readies,
+            unit="ms",
+            better="lower",
+            against="until `/readyz` answers 200, absolute, of this machine",
+        ),
+        result(
             "startup.idle_rss_mib",
             residents,
             unit="MiB",
@@ -80,6 +96,13 @@ def measure(effort: Effort) -> list[Result]:
             must=60,
             goal=55,
             against="VmRSS after the first signature, with RS256, policy, file sink and uvloop",
+        ),
+        result(
+            "startup.loaded_rss_mib",
+            loaded,
+            unit="MiB",
+            better="lower",
+            against=f"VmRSS after {_LOAD_SECONDS} s of wrk over {_LOAD_CONNECTIONS} connections, every file another",
         ),
         result(
             "startup.botocore_modules",
@@ -137,6 +160,20 @@ def _idle_memory(deployment: Deployment) -> float:
         return memory_mib(process.pid, "VmRSS")
     finally:
         stop(process)
+
+
+def _until_ready(deployment: Deployment) -> float:
+    """Return the milliseconds from the start of the process to its first good answer to the readiness probe."""
+    began = time.perf_counter()
+    with deployment.serve():
+        return (time.perf_counter() - began) * 1e3
+
+
+def _loaded_memory(deployment: Deployment, effort: Effort) -> float:
+    with deployment.serve() as signer:
+        seconds = _LOAD_SECONDS if effort.rounds > 1 else effort.seconds
+        load.burst(signer, deployment.directory, connections=_LOAD_CONNECTIONS, seconds=seconds)
+        return memory_mib(signer.pids[0], "VmRSS")
 
 
 def _first_signature(deployment: Deployment, process: subprocess.Popen[bytes]) -> None:

@@ -87,6 +87,11 @@ class Reason(Enum):
     TOKEN_CLAIM = ReasonSpec("token_claim", Check.TOKEN, 401, "NotAuthorizedException", "The bearer token lacks a required claim", "`iss`, `aud`, `exp`, `sub` or the principal claim is missing or of the wrong type.", "`signproxy token inspect` lists the claims; the detail names the missing one.")
     KEYS_UNAVAILABLE = ReasonSpec("keys_unavailable", Check.TOKEN, 503, "ServiceUnavailableException", "Token keys are not available, try again", "The issuer's keys were never fetched successfully.", "See the log for the fetch error; check the route to the issuer.")
 
+    # what one caller may use up
+    RATE_LIMITED = ReasonSpec("rate_limited", Check.LIMIT, 429, "TooManyRequestsException", "Too many requests, try again later", "The principal made more requests than `limits.requests_per_second` and `limits.burst` allow; a message counts once more for each 4 KiB.", "Look for a runaway job of the principal; raise the limits if the load is meant.")
+    IN_FLIGHT_LIMITED = ReasonSpec("in_flight_limited", Check.LIMIT, 429, "TooManyRequestsException", "Too many requests at a time, try again later", "More requests of the principal than `limits.in_flight` wait for their body, or for something that has to be asked for.", "Look at what they wait for; raise the limit if so many callers share the principal.")
+    OVERLOADED = ReasonSpec("overloaded", Check.LIMIT, 503, "ServiceUnavailableException", "Too many requests at a time, try again later", "More requests of all callers than `limits.total_in_flight` are waited for.", "Look at what they wait for; add workers, or raise the limit.")
+
     # message
     MESSAGE_MALFORMED = ReasonSpec("message_malformed", Check.MESSAGE, 400, _BAD, "The sign request is not the JSON object that was expected", "Not JSON, or a field has the wrong type.", "Send region, uri, method and headers as the Iceberg specification has them.")
     PROVIDER_UNSUPPORTED = ReasonSpec("provider_unsupported", Check.MESSAGE, 400, _BAD, "Only the provider s3 is supported", "`provider` names another storage provider.", "Leave it out or send `s3`.")

@@ -6,11 +6,13 @@ import asyncio
 import math
 import re
 from collections.abc import Awaitable, Callable
+from time import perf_counter_ns
 from urllib.parse import quote
 
 import msgspec
 import pytest
 
+from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.identity.opaque import STATIC_ISSUER
 from signproxy.model import Ceiling, NamedTable
@@ -100,6 +102,25 @@ async def _without_trail(product: Product) -> int:
     return await _call()(product)
 
 
+async def _beyond_the_rate(product: Product) -> int:
+    product.handler.limits.replace(LimitSettings(requests_per_second=1, burst=1))
+    product.handler.limits.admit("static/reader", perf_counter_ns())
+    return await _call()(product)
+
+
+def _beside(waiting: str) -> Provoke:
+    """Ask for something that has to be waited for beside another request that waits."""
+
+    async def provoke(product: Product) -> int:
+        product.handler.limits.replace(LimitSettings(in_flight=1, total_in_flight=1))
+        with product.handler.limits.waiting(waiting):
+            # A header name in lower case: only aiohttp's parser takes it, and what it parses may have to wait.
+            headers = {"x-lower": "case"}
+            return (await product.call("POST", SIGN_T1, headers=headers, body=msgspec.json.encode(sign_message())))[0]
+
+    return provoke
+
+
 class _Broken:
     def resolve(self, *_: object) -> tuple[()]:
         raise ZeroDivisionError
@@ -135,6 +156,9 @@ PROVOKED: dict[Reason, Provoke] = {
     Reason.METHOD_NOT_ALLOWED: _call(method="PUT"),
     Reason.BODY_TOO_LARGE: _call(body=msgspec.json.encode(sign_message(padding="x" * MAX_MESSAGE))),
     Reason.BODY_TIMEOUT: _too_slow,
+    Reason.RATE_LIMITED: _beyond_the_rate,
+    Reason.IN_FLIGHT_LIMITED: _beside("static/reader"),
+    Reason.OVERLOADED: _beside("static/other"),
     Reason.TOKEN_MISSING: _call(who=None),
     Reason.TOKEN_MALFORMED: _bearer("no.token"),
     Reason.TOKEN_ISSUER_UNKNOWN: _bearer(token(claims(iss="https://other"))),

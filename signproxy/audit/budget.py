@@ -1,4 +1,4 @@
-"""Bound what callers without an identity can make signproxy record, so that nobody can fill queue or disk."""
+"""Bound what refusals make signproxy record that cost their caller nothing, so that nobody can fill queue or disk."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from signproxy.errors import Reason
 WINDOW_SECONDS = 60.0
 EVENTS_PER_WINDOW = 60
 """Enough to see who knocks and how; at 900 bytes each a flood of a day leaves 78 MB uncompressed at most."""
+
+EVENTS_PER_CALLER = 5
+"""Of each known caller in a window: enough to see what is refused, and from where it comes."""
+CALLERS_PER_WINDOW = 100
+"""Callers that are told apart. If all of them flood at once, a day of it leaves 1.5 GB: what one of them may have
+recorded as served in minutes."""
+
+OVER_LIMIT = frozenset({Reason.RATE_LIMITED.code, Reason.IN_FLIGHT_LIMITED.code, Reason.OVERLOADED.code})
+"""What is refused because of how much was asked, and for that reason without end."""
 
 _STATUS = {reason.code: reason.status for reason in Reason}
 
@@ -61,19 +70,74 @@ class RefusalBudget:
         """Begin a new window, and return the events for what the old one put aside."""
         self._ends = self._clock() + self._window
         self._left = self._events
-        revision, epoch = self._policy
-        events = [
-            AuditEvent(
-                event_id=new_event_id(),
-                kind=kind,
-                decision=Verdict.DENY if _STATUS[reason] < 500 else Verdict.ERROR,
-                reason=reason,
-                policy_rev=revision,
-                policy_epoch=epoch,
-                http_status=_STATUS[reason],
-                count=count,
-            )
-            for (kind, reason), count in self._aside.items()
-        ]
+        events = [_aggregate(kind, reason, count, self._policy) for (kind, reason), count in self._aside.items()]
         self._aside.clear()
         return events
+
+
+class CallerBudget:
+    """The first refusals of each caller in a window are events of their own, the others one per caller and reason.
+
+    So no caller's flood hides another's. What is kept aside is bounded by the callers that are told apart; its
+    `count` is exact, and is nobody's where there were more of them.
+    """
+
+    __slots__ = ("_aside", "_clock", "_ends", "_left", "_policy", "_window")
+
+    def __init__(self, window: float = WINDOW_SECONDS, *, clock: Callable[[], float] = monotonic) -> None:
+        self._window = window
+        self._clock = clock
+        self._ends = clock() + window
+        self._left: dict[str, int] = {}
+        self._aside: Counter[tuple[Kind, str, str, str]] = Counter()
+        self._policy = ("", 0)
+
+    def take(self, event: AuditEvent) -> bool:
+        """Use up one event of the caller's; False if none is left."""
+        if not self._tells_apart(event.principal) or self._left[event.principal] == 0:
+            return False
+        self._left[event.principal] -= 1
+        return True
+
+    def put_aside(self, event: AuditEvent) -> None:
+        """Count a refusal instead of writing it."""
+        self._policy = (event.policy_rev, event.policy_epoch)
+        who = (event.principal, event.issuer) if self._tells_apart(event.principal) else ("", "")
+        self._aside[event.kind, event.reason, *who] += event.count
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the window has ended."""
+        return self._clock() >= self._ends
+
+    def settle(self) -> list[AuditEvent]:
+        """Begin a new window, and return the events for what the old one put aside."""
+        self._ends = self._clock() + self._window
+        events = []
+        for (kind, reason, principal, issuer), count in self._aside.items():
+            event = _aggregate(kind, reason, count, self._policy)
+            event.principal, event.issuer = principal, issuer
+            events.append(event)
+        self._aside.clear()
+        self._left.clear()
+        return events
+
+    def _tells_apart(self, principal: str) -> bool:
+        if principal not in self._left:
+            if len(self._left) >= CALLERS_PER_WINDOW:
+                return False
+            self._left[principal] = EVENTS_PER_CALLER
+        return True
+
+
+def _aggregate(kind: Kind, reason: str, count: int, policy: tuple[str, int]) -> AuditEvent:
+    return AuditEvent(
+        event_id=new_event_id(),
+        kind=kind,
+        decision=Verdict.DENY if _STATUS[reason] < 500 else Verdict.ERROR,
+        reason=reason,
+        policy_rev=policy[0],
+        policy_epoch=policy[1],
+        http_status=_STATUS[reason],
+        count=count,
+    )

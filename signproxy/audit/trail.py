@@ -10,7 +10,7 @@ from math import inf
 from time import monotonic, time
 from typing import NamedTuple
 
-from signproxy.audit.budget import RefusalBudget
+from signproxy.audit.budget import OVER_LIMIT, CallerBudget, RefusalBudget
 from signproxy.audit.encode import Accepted, LineEncoder
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_boot_id, new_event_id
@@ -34,6 +34,9 @@ LAST_RETRY_SECONDS = 5.0
 """A failed batch is written again after ever longer pauses; the last is how late a freed disk is noticed."""
 
 _log = get_logger("signproxy.audit")
+
+# Looking a member up in its class calls Python code; `accept` is called for every request.
+_ALLOW = Verdict.ALLOW
 
 
 class OnError(Enum):
@@ -68,6 +71,7 @@ class AuditTrail:
     __slots__ = (
         "_aside",
         "_budget",
+        "_callers",
         "_changing",
         "_closed",
         "_closing",
@@ -103,6 +107,7 @@ class AuditTrail:
         self.boot_id = new_boot_id()
         self._sink = sink
         self._budget = budget or RefusalBudget()
+        self._callers = CallerBudget()
         self._on_error = on_error
         self._limit = limit
         self._encoder = LineEncoder(self.boot_id)
@@ -135,8 +140,12 @@ class AuditTrail:
     def accept(self, event: AuditEvent) -> bool:
         """Take the event over and return True; False if it was dropped, which `on_error: allow` permits.
 
-        Otherwise raise Refused: the request must not be served, because nothing would prove that it was.
+        Otherwise raise Refused: the request must not be served, because nothing would prove that it was. What is
+        refused for being too much is counted, within a budget of its caller's.
         """
+        if event.decision is not _ALLOW and event.reason in OVER_LIMIT:
+            self._accept_over_limit(event)
+            return True
         at = time()
         queued = len(self._queue)
         if queued >= self._room or at > self._stalled_after:
@@ -160,7 +169,9 @@ class AuditTrail:
     def roll(self) -> None:
         """Write what a budget's window put aside, once it is over. A timer calls it, so that it is not kept long."""
         if self._budget.is_over:
-            self._settle()
+            self._settle(self._budget)
+        if self._callers.is_over:
+            self._settle(self._callers)
 
     def reopen(self) -> None:
         """Let the sink begin anew under its name, as a rotation of files needs it."""
@@ -168,7 +179,8 @@ class AuditTrail:
 
     def close(self, timeout: float) -> int:
         """Accept nothing more, write what was accepted, and return how many events that did not succeed for."""
-        self._settle()
+        self._settle(self._budget)
+        self._settle(self._callers)
         with self._changing:
             self._write_aside(time())
             self._room = 0
@@ -190,11 +202,17 @@ class AuditTrail:
         queued = len(self._queue) + self._in_hand
         return TrailState(not problem, problem, queued, self._written, self._dropped, self._refused, self._errors)
 
-    def _settle(self) -> None:
-        for event in self._budget.settle():
+    def _accept_over_limit(self, event: AuditEvent) -> None:
+        """Record it like a stranger's: nothing is served, so the answer needs no proof."""
+        self.roll()
+        if not (self._callers.take(event) and self._offer(event)):
+            self._callers.put_aside(event)
+
+    def _settle(self, budget: RefusalBudget | CallerBudget) -> None:
+        for event in budget.settle():
             if not self._offer(event):
                 # The counts grow, the number of them does not.
-                self._budget.put_aside(event)
+                budget.put_aside(event)
 
     def _offer(self, event: AuditEvent) -> bool:
         with self._changing:

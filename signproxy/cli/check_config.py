@@ -1,21 +1,26 @@
-"""Check settings and policy as a start would, and tell every fault at once."""
+"""Check settings, policy, keys and certificates as a start would, and tell every fault at once."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import SplitResult, urlsplit
 
-from signproxy.cli import configuration
+from signproxy.cli import serve
 from signproxy.cli.terminal import complain, say, say_json
-from signproxy.config.settings import AuditSinkKind, Settings
+from signproxy.config.advice import advice
+from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
+from signproxy.config.source import SettingsSource
 from signproxy.credentials.bindings import unused_bindings
 from signproxy.errors import Finding, Invalid, SettingsInvalid
 from signproxy.policy.state import PolicyState
-from signproxy.server import build
+from signproxy.server import build, process
+from signproxy.server.sockets import unix_problems
+from signproxy.server.tls import load_certificate
 
 VALID = 0
 INVALID = 1
@@ -24,8 +29,8 @@ T = TypeVar("T")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare --json and how settings are found."""
-    configuration.arguments(parser)
+    """Declare --json and the flags of a start, so that its very command line can be checked."""
+    serve.arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -34,12 +39,11 @@ def run(options: argparse.Namespace) -> int:
     findings: list[Finding] = []
     warnings: list[Finding] = []
     state: PolicyState | None = None
-    settings = _tried(lambda: configuration.settings_of(options), findings)
-    if settings is not None:
-        state = check(settings, findings)
-    if settings is not None and state is not None:
-        storages = [storage for catalog in state.catalogs.values() for storage in catalog.storages.values()]
-        warnings = unused_bindings(storages, build.bindings(settings), path="storages")
+    source = _tried(lambda: serve.source_of(options), findings)
+    settings = None if source is None else _tried(source.load, findings)
+    if source is not None and settings is not None:
+        state = check(settings, findings, warnings)
+        warnings += _warnings(source, settings, state, findings)
     if options.json:
         say_json(
             {
@@ -59,13 +63,47 @@ def run(options: argparse.Namespace) -> int:
     return INVALID if findings else VALID
 
 
-def check(settings: Settings, findings: list[Finding]) -> PolicyState | None:
-    """Make everything that a start makes, short of listening; add what is wrong to `findings`."""
+def check(settings: Settings, findings: list[Finding], warnings: list[Finding]) -> PolicyState | None:
+    """Make everything that a start makes, short of listening; add what is wrong, and what is worth a word."""
     _tried(lambda: build.authenticator(settings), findings)
     _tried(lambda: asyncio.run(_make_providers(settings)), findings)
     # Whoever checks need not be whoever serves: an empty audit file of the wrong owner must not be left behind.
     findings += _audit_faults(settings)
+    _tried(lambda: process.loop_factory(settings.loop), findings)
+    _check_listener("listen", settings.listen, urlsplit(settings.advertised_url), findings, warnings)
+    if settings.admin.enabled:
+        _check_listener("admin", settings.admin, None, findings, warnings)
     return _tried(lambda: build.policy_source(settings).load(0), findings)
+
+
+def _check_listener(
+    section: str,
+    where: ListenSettings | AdminSettings,
+    url: SplitResult | None,
+    findings: list[Finding],
+    warnings: list[Finding],
+) -> None:
+    if where.socket:
+        findings += [Finding("", f"{section}.socket", problem) for problem in unix_problems(Path(where.socket))]
+    if not where.tls.enabled:
+        return
+    certificate = _tried(lambda: load_certificate(where.tls, section), findings)
+    if certificate is None:
+        return
+    warnings += certificate.warnings
+    if url is not None and url.scheme == "https" and url.hostname and not certificate.covers(url.hostname):
+        problem = f"the certificate is not good for {url.hostname!r}, to which clients are sent"
+        warnings.append(Finding("", f"{section}.tls.cert_file", problem))
+
+
+def _warnings(
+    source: SettingsSource, settings: Settings, state: PolicyState | None, findings: Sequence[Finding]
+) -> Iterator[Finding]:
+    told = {finding.path for finding in findings}
+    yield from (warning for warning in advice(settings, source.file) if not warning.path or warning.path not in told)
+    if state is not None:
+        storages = [storage for catalog in state.catalogs.values() for storage in catalog.storages.values()]
+        yield from unused_bindings(storages, build.bindings(settings), path="storages")
 
 
 def _tried(make: Callable[[], T], findings: list[Finding]) -> T | None:

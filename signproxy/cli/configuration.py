@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 
-from signproxy.config import Settings, load_settings
+from signproxy.config import Settings
+from signproxy.config.source import SettingsSource
 from signproxy.errors import Finding, SettingsInvalid
 
 CONFIG_VARIABLE = "SIGNPROXY_CONFIG"
@@ -26,8 +26,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings_of(options: argparse.Namespace, overrides: dict[str, str] | None = None) -> Settings:
-    """Return the settings; `overrides` are what the command's own flags say. Raise SettingsInvalid."""
+def source_of(options: argparse.Namespace, overrides: dict[str, str] | None = None) -> SettingsSource:
+    """Return where the settings come from; `overrides` are what the command's own flags say. Raise SettingsInvalid."""
     file = options.config or os.environ.get(CONFIG_VARIABLE)
     merged = dict(overrides or {})
     if options.policy_path is not None:
@@ -37,4 +37,9 @@ def settings_of(options: argparse.Namespace, overrides: dict[str, str] | None = 
         if not equals or not key:
             raise SettingsInvalid([Finding("command line", f"--set {key}", "KEY=VALUE expected")])
         merged[key] = value
-    return load_settings(Path(file) if file else None, os.environ, merged)
+    return SettingsSource(file or "", merged)
+
+
+def settings_of(options: argparse.Namespace, overrides: dict[str, str] | None = None) -> Settings:
+    """Return the settings; `overrides` are what the command's own flags say. Raise SettingsInvalid."""
+    return source_of(options, overrides).load()

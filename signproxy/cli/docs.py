@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from signproxy.cli.reference import operations, privileges, reasons, settings
+from signproxy.cli.reference import metrics, operations, privileges, reasons, schema, settings
 from signproxy.cli.terminal import complain, say
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -16,9 +16,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 _NOTICE = "<!-- Generated from the code by `python -m signproxy.cli.docs`; do not edit. -->\n\n"
 
 PAGES: dict[str, Callable[[], str]] = {
+    "metrics.md": metrics.page,
     "operations-table.md": operations.page,
     "reasons.md": reasons.page,
     "settings.md": settings.page,
+    "settings.schema.json": schema.page,
 }
 """Pages that are generated as a whole."""
 
@@ -52,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def render(directory: Path, name: str) -> str:
     """Return what a page should hold."""
     if name in PAGES:
-        return _NOTICE + PAGES[name]()
+        # JSON has no comments; the schema says it in a key.
+        return f"{_NOTICE if name.endswith('.md') else ''}{PAGES[name]()}"
     text = _read(directory / name)
     for section, write in SECTIONS[name].items():
         begin, end = f"<!-- generated: {section} -->\n", f"<!-- end of {section} -->"

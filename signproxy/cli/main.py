@@ -22,7 +22,10 @@ INTERRUPTED = 130
 COMMANDS = {
     "serve": ("signproxy.cli.serve", "serve until SIGTERM"),
     "check-config": ("signproxy.cli.check_config", "check settings and policy as a start would, and exit"),
+    "print-config": ("signproxy.cli.print_config", "print every setting and where it was said, secrets masked"),
     "explain": ("signproxy.cli.explain", "say why a request is allowed or denied, check by check"),
+    "healthcheck": ("signproxy.cli.healthcheck", "ask a running server whether it is well, and exit 0 or 1"),
+    "wait": ("signproxy.cli.wait", "wait until a server is ready"),
     "token": ("signproxy.cli.token", "inspect a bearer token, or make an opaque one"),
     "demo": ("signproxy.demo.command", "run store, policy and server together, to try them"),
     "version": ("signproxy.cli.version", "print the version"),

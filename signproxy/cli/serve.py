@@ -6,7 +6,21 @@ import argparse
 
 from signproxy.cli import configuration
 from signproxy.config.settings import LogLevel, Loop
+from signproxy.config.source import SettingsSource
 from signproxy.errors import Finding, SettingsInvalid
+
+_FLAGS = {
+    "--public-url": ("public_url", "URL", "the URL that clients are told"),
+    "--workers": ("workers", "N", "processes that share the port"),
+    "--socket": ("listen.socket", "FILE", "a Unix socket beside the port"),
+    "--tls-cert": ("listen.tls.cert_file", "FILE", "certificate and its chain (PEM)"),
+    "--tls-key": ("listen.tls.key_file", "FILE", "the certificate's private key (PEM)"),
+    "--drain-delay": ("drain.delay_seconds", "SECONDS", "go on answering after SIGTERM for so long"),
+    "--drain-timeout": ("drain.timeout_seconds", "SECONDS", "time for requests in flight after that"),
+}
+"""Flags that are one setting each."""
+
+_CHOICES = {"--loop": ("loop", "event loop", Loop), "--log-level": ("log.level", "what is logged", LogLevel)}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,19 +28,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     configuration.arguments(parser)
     parser.add_argument("--listen", metavar="HOST:PORT", help="where clients reach signproxy: listen.host, listen.port")
     parser.add_argument("--admin", metavar="HOST:PORT", help="health and metrics: admin.host, admin.port")
-    parser.add_argument("--allow-remote", action="store_true", help="allow both to be beyond loopback")
-    parser.add_argument("--public-url", metavar="URL", help="the URL that clients are told: public_url")
-    parser.add_argument("--loop", choices=[loop.value for loop in Loop], help="event loop: loop")
-    parser.add_argument("--log-level", choices=[level.value for level in LogLevel], help="log.level")
+    parser.add_argument("--allow-remote", action="store_true", help="allow both to be beyond loopback without TLS")
+    for flag, (key, metavar, summary) in _FLAGS.items():
+        parser.add_argument(flag, metavar=metavar, dest=key, help=f"{summary}: {key}")
+    for flag, (key, summary, kind) in _CHOICES.items():
+        parser.add_argument(flag, choices=[each.value for each in kind], dest=key, help=f"{summary}: {key}")
 
 
 def run(options: argparse.Namespace) -> int:
     """Read the settings and serve."""
-    settings = configuration.settings_of(options, _overrides(options))
+    source = source_of(options)
+    settings = source.load()
     # Imported last: wrong settings are told at once.
     from signproxy.server import serve
 
-    return serve(settings)
+    return serve(source, settings)
+
+
+def source_of(options: argparse.Namespace) -> SettingsSource:
+    """Return where the settings come from, these flags included; raise SettingsInvalid."""
+    return configuration.source_of(options, _overrides(options))
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, str]:
@@ -41,9 +62,5 @@ def _overrides(options: argparse.Namespace) -> dict[str, str]:
             overrides[f"{section}.port"] = port
         if options.allow_remote:
             overrides[f"{section}.allow_remote"] = "true"
-    named = {
-        "public_url": options.public_url,
-        "loop": options.loop,
-        "log.level": options.log_level,
-    }
+    named = {key: getattr(options, key) for key, *_ in (*_FLAGS.values(), *_CHOICES.values())}
     return overrides | {key: value for key, value in named.items() if value is not None}

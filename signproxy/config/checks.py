@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from signproxy.config.identity import IssuerSettings
-from signproxy.config.settings import AuditSinkKind, Settings
-from signproxy.config.storage import CredentialsSettings, StorageBinding
+from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
+from signproxy.config.storage import CredentialsSettings, StorageBinding, source_faults
 from signproxy.documents import child, path_of
 from signproxy.errors import Finding, nearest
 
@@ -37,28 +38,68 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "audit.path", "this key is missing; `sink: file` needs it"
     if settings.audit.sink is AuditSinkKind.STDOUT and settings.audit.path:
         yield "audit.path", "has no effect with `sink: stdout`; set `sink: file`"
+    yield from _limits(settings)
     yield from _identity(settings)
+    yield from source_faults(settings.credentials.providers)
     for name, binding in settings.storages.items():
         yield from _binding(path_of("storages", name), binding, settings.credentials)
 
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
-    for section, host, allowed in (
-        ("listen", settings.listen.host, settings.listen.allow_remote),
-        ("admin", settings.admin.host, settings.admin.allow_remote or not settings.admin.enabled),
-    ):
-        if not is_loopback(host) and not allowed:
-            yield f"{section}.host", f"{host!r} is beyond loopback, and not encrypted; set {section}.allow_remote: true"
     listen, admin = settings.listen, settings.admin
+    if listen.tcp:
+        yield from _port("listen", listen)
+    else:
+        if not listen.socket:
+            yield "listen.tcp", "nobody could connect; set listen.socket where tcp is false"
+        yield from _without_port(listen)
+    if admin.enabled:
+        yield from _port("admin", admin)
+        if admin.role and not settings.identity.issuers and not settings.identity.static_tokens:
+            yield "admin.role", f"nobody can have the role {admin.role!r}: identity has neither issuers nor tokens"
+    both = listen.tcp and admin.enabled
     overlap = admin.host == listen.host or _WILDCARDS & {admin.host, listen.host}
-    if admin.enabled and admin.port == listen.port != 0 and overlap:
+    if both and admin.port == listen.port != 0 and overlap:
         yield "admin.port", f"{admin.port} is listen.port too"
+    sockets = (admin.socket, listen.socket)
+    if admin.enabled and all(sockets) and len({Path(socket).resolve() for socket in sockets}) == 1:
+        yield "admin.socket", "is listen.socket too"
     url = settings.public_url
     if not url:
-        if listen.host in _WILDCARDS:
+        if not listen.tcp:
+            yield "public_url", "this key is missing; clients cannot be sent to a Unix socket"
+        elif listen.host in _WILDCARDS:
             yield "public_url", f"this key is missing; clients cannot be sent to {listen.host}"
     elif not _is_base_url(url):
         yield "public_url", f"{url!r} is no http(s) URL without user, query and fragment"
+
+
+def _port(section: str, where: ListenSettings | AdminSettings) -> Iterator[tuple[str, str]]:
+    tls = where.tls
+    if not is_loopback(where.host) and not tls.enabled and not where.allow_remote:
+        remedy = f"set {section}.tls or {section}.allow_remote"
+        yield f"{section}.host", f"{where.host!r} is beyond loopback, and not encrypted; {remedy}"
+    if tls.cert_file and not tls.key_file:
+        yield f"{section}.tls.key_file", "this key is missing; cert_file needs its private key"
+    if tls.key_file and not tls.cert_file:
+        yield f"{section}.tls.cert_file", "this key is missing; key_file has no effect without it"
+
+
+def _without_port(listen: ListenSettings) -> Iterator[tuple[str, str]]:
+    """Yield what would be taken for a protection, and is none."""
+    for name, value in (("cert_file", listen.tls.cert_file), ("key_file", listen.tls.key_file)):
+        if value:
+            yield f"listen.tls.{name}", "has no effect with listen.tcp: false; Unix sockets speak no TLS"
+
+
+def _limits(settings: Settings) -> Iterator[tuple[str, str]]:
+    limits = settings.limits
+    if limits.burst < limits.requests_per_second:
+        rate = f"requests_per_second ({limits.requests_per_second})"
+        yield "limits.burst", f"{limits.burst} is less than {rate}: a second's requests that come at once are refused"
+    if limits.in_flight > limits.total_in_flight:
+        total = f"total_in_flight ({limits.total_in_flight})"
+        yield "limits.in_flight", f"{limits.in_flight} is more than {total}, which is for all callers together"
 
 
 def _is_base_url(url: str) -> bool:

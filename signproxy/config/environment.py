@@ -28,6 +28,10 @@ class Assignment(NamedTuple):
     def path(self) -> str:
         return path_of(*self.keys)
 
+    def covers(self, path: str) -> bool:
+        """Whether what stands at the path came with this assignment."""
+        return path == self.path or path.startswith((f"{self.path}.", f"{self.path}["))
+
     def apply(self, document: dict[str, object]) -> None:
         """Set the value in the document; a section that is no mapping is replaced."""
         here = document

@@ -26,6 +26,11 @@ def bare(kind: inspect.Type) -> inspect.Type:
     return kind
 
 
+def is_file_property(name: str) -> bool:
+    """Whether a provider's property names a file, by the convention of all providers."""
+    return name == "file" or name.endswith("_file")
+
+
 def _struct(kind: inspect.Type, document: object, directory: Path) -> None:
     if not isinstance(document, dict):
         return
@@ -48,8 +53,7 @@ def _struct(kind: inspect.Type, document: object, directory: Path) -> None:
 
 
 def _properties(document: object, directory: Path) -> None:
-    """Follow the convention of providers: `file` and `*_file` name files."""
     if isinstance(document, dict):
         for name, value in document.items():
-            if (name == "file" or name.endswith("_file")) and isinstance(value, str) and value:
+            if is_file_property(name) and isinstance(value, str) and value:
                 document[name] = str(directory / value)

@@ -21,7 +21,16 @@ Name = Annotated[str, Meta(min_length=1)]
 Host = Annotated[str, Meta(min_length=1, description="Address to listen on; `localhost`, IPv4 or IPv6.")]
 Port = Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes a free one.")]
 AllowRemote = Annotated[
-    bool, Meta(description="Listen beyond loopback. Traffic is not encrypted: something in front must do that.")
+    bool,
+    Meta(description="Listen beyond loopback without TLS: something in front encrypts, or the network is trusted."),
+]
+Socket = Annotated[
+    str,
+    Meta(description="A Unix socket to listen on, beside the port.", extra={"path": True}),
+]
+SocketMode = Annotated[
+    str,
+    Meta(pattern="^0?[0-7]{3}$", description="Who may open the Unix socket, as file permissions (octal)."),
 ]
 
 
@@ -56,12 +65,32 @@ class LogLevel(Enum):
     ERROR = "error"
 
 
+class TlsSettings(msgspec.Struct, frozen=True):
+    """The certificate of a listener; replaced files are taken up while it serves."""
+
+    cert_file: Annotated[
+        str, Meta(description="Certificate and its chain (PEM). TLS is on where it is set.", extra={"path": True})
+    ] = ""
+    key_file: Annotated[str, Meta(description="The certificate's private key (PEM).", extra={"path": True})] = ""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the listener speaks TLS."""
+        return bool(self.cert_file)
+
+
 class ListenSettings(msgspec.Struct, frozen=True):
     """Where clients reach signproxy."""
 
+    tcp: Annotated[bool, Meta(description="Listen on host and port; `false` where only the Unix socket is wanted.")] = (
+        True
+    )
     host: Host = "127.0.0.1"
     port: Port = 8181
     allow_remote: AllowRemote = False
+    tls: TlsSettings = TlsSettings()
+    socket: Socket = ""
+    socket_mode: SocketMode = "0660"
     reuse_port: Annotated[bool, Meta(description="Share the port with other processes (SO_REUSEPORT).")] = False
     keepalive_seconds: Annotated[
         int,
@@ -72,10 +101,55 @@ class ListenSettings(msgspec.Struct, frozen=True):
 class AdminSettings(msgspec.Struct, frozen=True):
     """Where health and metrics are served. Kubelet probes reach the pod's address, not loopback."""
 
-    enabled: Annotated[bool, Meta(description="Serve `/livez`, `/readyz`, `/startupz` and `/metrics`.")] = True
+    enabled: Annotated[bool, Meta(description="Serve `/livez`, `/readyz`, `/startupz`, `/metrics` and `/status`.")] = (
+        True
+    )
     host: Host = "127.0.0.1"
     port: Port = 9181
     allow_remote: AllowRemote = False
+    tls: TlsSettings = TlsSettings()
+    socket: Socket = ""
+    socket_mode: SocketMode = "0600"
+    role: Annotated[
+        str,
+        Meta(
+            description="The principal role whose bearer token opens `/status` from beyond loopback; nobody's where "
+            "it is empty. Loopback and the Unix socket need no token."
+        ),
+    ] = ""
+
+
+class ReloadSettings(msgspec.Struct, frozen=True):
+    """How changed files are noticed: the settings file, policies, keys, secrets and certificates."""
+
+    poll_seconds: Annotated[
+        float,
+        Meta(ge=0, le=3600, description="How often files are looked at; 0 leaves reloads to SIGHUP alone."),
+    ] = 2.0
+
+
+class LimitSettings(msgspec.Struct, frozen=True):
+    """What one caller may use up, in each worker; what is beyond is answered 429 or 503 with `Retry-After`."""
+
+    requests_per_second: Annotated[
+        int, Meta(ge=1, le=10_000_000, description="Requests of one principal per second, on average.")
+    ] = 2_000
+    burst: Annotated[
+        int, Meta(ge=1, le=10_000_000, description="Requests of one principal that may come at once after a pause.")
+    ] = 4_000
+    in_flight: Annotated[
+        int, Meta(ge=1, le=100_000, description="Requests of one principal that may be waited for at a time.")
+    ] = 64
+    total_in_flight: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Requests of all callers that may be waited for at a time.")
+    ] = 1_024
+    unauthenticated_per_second: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Refusals of unknown callers that are answered at once; others wait."),
+    ] = 20
+    connections: Annotated[
+        int, Meta(ge=16, le=1_000_000, description="Open connections; one more is closed at once.")
+    ] = 4_096
 
 
 class PolicySettings(msgspec.Struct, frozen=True):
@@ -138,6 +212,15 @@ class LogSettings(msgspec.Struct, frozen=True):
     """What is logged; always as JSON lines on standard error."""
 
     level: Annotated[LogLevel, Meta(description="The least level that is logged.")] = LogLevel.INFO
+    allowed_sample: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000_000,
+            description="Log one of so many served requests: 1 logs each, 0 none. Refusals are always logged, in a "
+            "bounded number. A line costs more than a signature.",
+        ),
+    ] = 0
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -149,10 +232,15 @@ class Settings(msgspec.Struct, frozen=True):
         str,
         Meta(
             description="The URL under which clients reach signproxy, advertised to them. "
-            "Default: `http://` with `listen.host` and `listen.port`."
+            "Default: `http://` (`https://` with TLS) with `listen.host` and `listen.port`."
         ),
     ] = ""
     loop: Annotated[Loop, Meta(description="The event loop; `auto` takes uvloop where it is installed.")] = Loop.AUTO
+    workers: Annotated[
+        int, Meta(ge=1, le=256, description="Processes that share the port; one per core at most is of use.")
+    ] = 1
+    reload: ReloadSettings = ReloadSettings()
+    limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
     identity: IdentitySettings = IdentitySettings()
     credentials: CredentialsSettings = CredentialsSettings()
@@ -171,7 +259,7 @@ class Settings(msgspec.Struct, frozen=True):
         if self.public_url:
             return self.public_url.rstrip("/")
         host = f"[{self.listen.host}]" if ":" in self.listen.host else self.listen.host
-        return f"http://{host}:{self.listen.port}"
+        return f"{'https' if self.listen.tls.enabled else 'http'}://{host}:{self.listen.port}"
 
     @property
     def accepted_unsafe(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Close each passage with exactly one audit event and its metrics, after the outcome is known."""
+"""Close each passage with exactly one audit event, its metrics and its log line, after the outcome is known."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import hashlib
 from collections.abc import Callable
 from time import perf_counter_ns
 
+import msgspec
+
 from signproxy.audit.event import AuditEvent, Verdict
 from signproxy.audit.trail import AuditTrail
-from signproxy.errors import Reason
+from signproxy.errors import Reason, Refused
 from signproxy.gate.passage import Passage
+from signproxy.gate.refusals import LastRefusals, Refusal, table_of
 from signproxy.model import Allow, NamedTable, Subject
 from signproxy.policy.state import PolicyState
 from signproxy.s3.request import S3Request
 from signproxy.telemetry.metrics import Metrics
+from signproxy.telemetry.request_log import RequestLine, RequestLog
 
 _ALLOWED = Reason.ALLOWED.code
 # Looking a member up in its class calls Python code; the hot path does without.
@@ -24,12 +28,22 @@ _DENIALS = frozenset({400, 401, 403, 404, 405, 413, 429})
 class Recorder:
     """Turn a passage into its event. The only place that writes events of requests."""
 
-    __slots__ = ("_metrics", "_state", "_trail")
+    __slots__ = ("_log", "_metrics", "_refusals", "_sampled", "_state", "_trail")
 
-    def __init__(self, trail: AuditTrail, metrics: Metrics, state: Callable[[], PolicyState]) -> None:
+    def __init__(
+        self,
+        trail: AuditTrail,
+        metrics: Metrics,
+        state: Callable[[], PolicyState],
+        log: RequestLog | None = None,
+    ) -> None:
         self._trail = trail
         self._metrics = metrics
         self._state = state
+        self._log = log
+        # All that the hot path looks at where nothing served is logged.
+        self._sampled = log if log is not None and log.samples else None
+        self._refusals = LastRefusals()
 
     def signed(self, passage: Passage, allow: Allow) -> None:
         """Record that the request is signed; raises if the trail does not take it, and nothing may be served."""
@@ -46,6 +60,8 @@ class Recorder:
         self._trail.accept(event)
         passage.closed = True
         self._metrics.signed(event.s3_op, authz_us, sign_us, event.total_us)
+        if self._sampled is not None and self._sampled.takes():
+            self._sampled.allowed(_line(event))
 
     def answered(self, passage: Passage) -> None:
         """Record that a request without an S3 operation was answered."""
@@ -53,6 +69,8 @@ class Recorder:
         self._trail.accept(event)
         passage.closed = True
         self._metrics.answered(passage.kind.value, "allow", _ALLOWED, event.total_us)
+        if self._sampled is not None and self._sampled.takes():
+            self._sampled.allowed(_line(event))
 
     def refused(self, passage: Passage, reason: Reason, detail: str) -> None:
         """Record a refusal or failure; a passage that is closed already has had its event."""
@@ -71,8 +89,24 @@ class Recorder:
             self._trail.accept_anonymous(event)
         elif reason is not Reason.AUDIT_UNAVAILABLE:
             # The trail itself keeps count of the requests that it turned away.
-            self._trail.accept(event)
-        self._metrics.answered(event.s3_op or passage.kind.value, verdict.value, event.reason, event.total_us)
+            try:
+                self._trail.accept(event)
+            except Refused as unavailable:
+                self._tell(passage, _as_answered(event, unavailable))
+                raise
+        self._tell(passage, event)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return the last refusals, the newest first."""
+        return self._refusals.newest_first()
+
+    def _tell(self, passage: Passage, event: AuditEvent) -> None:
+        """Count, remember and log a refusal as the caller is told it."""
+        op = event.s3_op or event.kind.value
+        self._metrics.answered(op, event.decision.value, event.reason, event.total_us)
+        self._refusals.add(event, passage.wall)
+        if self._log is not None:
+            self._log.refused(_line(event))
 
     def _event(self, passage: Passage, now: int, verdict: Verdict, reason: str, status: int) -> AuditEvent:
         state = self._state()
@@ -117,6 +151,30 @@ class Recorder:
             event.namespace = passage.target.namespace
             event.table = passage.target.name
         return event
+
+
+def _as_answered(event: AuditEvent, unavailable: Refused) -> AuditEvent:
+    """Return what became of a refusal that the trail did not take: the caller is told of the trail."""
+    reason = unavailable.reason
+    detail = f"{unavailable.detail}; refused for {event.reason} before"
+    return msgspec.structs.replace(
+        event, decision=Verdict.ERROR, reason=reason.code, http_status=reason.status, detail=detail
+    )
+
+
+def _line(event: AuditEvent) -> RequestLine:
+    table = table_of(event)
+    return RequestLine(
+        request_id=event.request_id,
+        event_id=event.event_id,
+        principal=event.principal,
+        table=f"{event.catalog}.{table}" if table else "",
+        op=event.s3_op or event.kind.value,
+        decision=event.decision.value,
+        reason=event.reason,
+        status=event.http_status,
+        ms=event.total_us / 1000,
+    )
 
 
 def _more_of_who(event: AuditEvent, subject: Subject) -> None:

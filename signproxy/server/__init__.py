@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from signproxy.config.settings import Settings
+from signproxy.config.source import SettingsSource
 
 
-def serve(settings: Settings) -> int:
+def serve(source: SettingsSource, settings: Settings) -> int:
     """Serve until SIGTERM; return the exit code."""
     # Here and not above: whoever imports a part does not start a server, and keeps aiohttp as it is.
     from signproxy.server.lean import lean_imports  # noqa: PLC0415
@@ -13,4 +14,4 @@ def serve(settings: Settings) -> int:
     with lean_imports():
         from signproxy.server.serve import run  # noqa: PLC0415
 
-    return run(settings)
+    return run(source, settings)

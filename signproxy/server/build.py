@@ -7,7 +7,7 @@ from pathlib import Path
 
 from signproxy.audit.sink import AuditSink, FileSink, StdoutSink
 from signproxy.config.settings import AuditSinkKind, Settings
-from signproxy.config.storage import StorageBinding
+from signproxy.config.storage import StorageBinding, source_faults
 from signproxy.credentials.bindings import check_bindings
 from signproxy.credentials.provider import Binding, ProviderSpec
 from signproxy.credentials.registry import BUILT_IN, ProviderRegistry
@@ -17,7 +17,11 @@ from signproxy.inventory.source import FilePolicySource
 from signproxy.s3.storage import Storage
 from signproxy.server.issuers import issuers_of, static_tokens_of
 
-_BUILT_IN_CLASSES = {"static": f"{BUILT_IN}.static:StaticProvider"}
+_BUILT_IN_CLASSES = {
+    "static": f"{BUILT_IN}.static:StaticProvider",
+    "chain": f"{BUILT_IN}.chain:ChainProvider",
+    "assume-role": f"{BUILT_IN}.assume_role:AssumeRoleProvider",
+}
 
 
 def authenticator(settings: Settings) -> Authenticator:
@@ -71,5 +75,14 @@ def _binding(name: str, binding: StorageBinding, settings: Settings) -> Binding:
 
 
 def _spec(name: str, settings: Settings) -> ProviderSpec:
-    provider = settings.credentials.providers[name]
-    return ProviderSpec(_BUILT_IN_CLASSES.get(provider.class_, provider.class_), provider.properties, name)
+    """Return a provider with those that it starts from. Raise SettingsInvalid if they make no chain with an end."""
+    providers = settings.credentials.providers
+    if faults := tuple(source_faults(providers)):
+        raise SettingsInvalid(Finding("", path, problem) for path, problem in faults)
+    provider = providers[name]
+    return ProviderSpec(
+        _BUILT_IN_CLASSES.get(provider.class_, provider.class_),
+        provider.properties,
+        name,
+        _spec(provider.source, settings) if provider.source else None,
+    )

@@ -1,67 +1,26 @@
-"""Answer whole sign requests as they arrive, without a task of their own; leave everything else to aiohttp.
-
-aiohttp makes a task, a request and a writer for each request, which costs more than the decision and the signature
-together. A request that came in one piece, in the plainest form of HTTP/1.1, needs none of them. This reader is
-strict instead of clever: whatever it does not recognise at first sight, byte for byte, goes to aiohttp's parser, and
-so does everything that follows on that connection. It never holds bytes back, so the two cannot disagree on where a
-message ends.
-"""
+"""Keep the connections of a server: how many there may be, whose they are, and how they end."""
 
 from __future__ import annotations
 
 import asyncio
-import re
+import contextlib
 from collections.abc import Mapping
-from time import monotonic
+from time import perf_counter_ns
 from typing import Any, Protocol, cast, runtime_checkable
 
 from aiohttp import web
 
+from signproxy.config.settings import LimitSettings
+from signproxy.server.exchange import Connection, Parsed
+from signproxy.server.limits import Limits
 from signproxy.server.reply import Reply
+from signproxy.server.wire import not_http
 
-MAX_UNREAD = 64 * 1024
-"""Bytes of answers that a client may leave unread before it has to wait for each of them."""
+STRANGERS_SHARE = 2
+"""Of all connections one in two may be a stranger's; for one more the oldest of them ends, so that callers get in."""
 
-_LINE = re.compile(r"(?m)^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e]*)\r\n")
-_PATH = re.compile(r"/[!-~]*")
-_VERSION = b" HTTP/1.1"
-
-# What changes how the message is read or answered. `keep-alive` is what HTTP/1.1 means anyway.
-_SPECIAL = frozenset({"Transfer-Encoding", "Expect", "Upgrade", "Content-Encoding", "Trailer", "Te"})
-
-
-def read_plain(data: bytes) -> tuple[str, dict[str, str], bytes] | None:
-    """Return path, headers and body if these bytes are exactly one plain POST, else None.
-
-    Header names have to be spelled as in `Content-Length`, as the HTTP libraries of all Iceberg clients do: then no
-    two spellings of one name can meet.
-    """
-    if not data.startswith(b"POST /"):
-        return None
-    line_end = data.find(b"\r\n")
-    head_end = data.find(b"\r\n\r\n", line_end)
-    if head_end < 0 or not data.endswith(_VERSION, 0, line_end):
-        return None
-    try:
-        head = data[: head_end + 2].decode("ascii")
-    except UnicodeDecodeError:
-        return None
-    lines = _LINE.findall(head, line_end + 2)
-    headers: dict[str, str] = dict(lines)
-    path = head[5 : line_end - len(_VERSION)]
-    if (
-        # Every line is a header, and none of them is there twice.
-        len(lines) != head.count("\n") - 1
-        or len(headers) != len(lines)
-        or not ",".join(headers).istitle()
-        or not _PATH.fullmatch(path)
-        or "Host" not in headers
-        or headers.get("Content-Length") != str(len(data) - head_end - 4)
-        or headers.get("Connection", "keep-alive").lower() != "keep-alive"
-        or not _SPECIAL.isdisjoint(headers)
-    ):
-        return None
-    return path, headers, data[head_end + 4 :]
+_LAST_SECONDS = 0.1
+"""For handlers to notice that they are cancelled, once all other time is up."""
 
 
 @runtime_checkable
@@ -77,85 +36,108 @@ class AtOnce(Protocol):
         ...
 
 
-class Connection(web.RequestHandler):
-    """A connection that is answered directly until it sends anything else than plain requests."""
+@runtime_checkable
+class Limited(Protocol):
+    """A handler that says how many connections there may be."""
 
-    __slots__ = ("_at_once", "_clock", "_idle_limit", "_idle_since", "_idle_timer", "_remote", "_wire")
-
-    def __init__(self, manager: web.Server, handler: AtOnce, idle_limit: float, **options: Any) -> None:
-        super().__init__(manager, **options)
-        self._at_once: AtOnce | None = handler
-        self._idle_limit = idle_limit
-        self._clock = monotonic
-        self._idle_since = 0.0
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._remote = ""
-        self._wire: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; a connection that says nothing is closed like one that has nothing more to say."""
-        super().connection_made(transport)
-        # Not asked by its type: uvloop's transports are no asyncio.Transport, though they do all of it.
-        self._wire = cast("asyncio.Transport", transport)
-        peer = transport.get_extra_info("peername")
-        self._remote = str(peer[0]) if isinstance(peer, tuple) else ""
-        loop = asyncio.get_running_loop()
-        self._clock = loop.time
-        self._idle_since = loop.time()
-        self._idle_timer = loop.call_later(self._idle_limit, self._close_if_idle)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """End, the timer with it."""
-        self._leave_to_aiohttp()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Answer a plain request at once, or hand this and all that follows to aiohttp."""
-        handler, wire = self._at_once, self._wire
-        if handler is not None and wire is not None:
-            if not data:
-                # aiohttp pokes its parser when reading resumes; it has been given nothing yet.
-                return
-            plain = read_plain(data)
-            if plain is not None and wire.get_write_buffer_size() <= MAX_UNREAD:
-                path, headers, body = plain
-                reply = handler.at_once(path, headers, self._remote, body)
-                if reply is not None:
-                    wire.write(reply.whole())
-                    self._idle_since = self._clock()
-                    if reply.closes:
-                        wire.close()
-                    return
-            self._leave_to_aiohttp()
-        super().data_received(data)
-
-    def _leave_to_aiohttp(self) -> None:
-        """From now on the timer is aiohttp's as well."""
-        self._at_once = None
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
-
-    def _close_if_idle(self) -> None:
-        loop = asyncio.get_running_loop()
-        left = self._idle_since + self._idle_limit - loop.time()
-        if left > 0:
-            self._idle_timer = loop.call_later(left, self._close_if_idle)
-        elif self._wire is not None:
-            self._wire.close()
+    @property
+    def limits(self) -> Limits:
+        """What callers may use up."""
+        ...
 
 
 class DirectServer(web.Server):
     """A server whose connections answer at once where they can."""
 
     def __init__(self, handler: AtOnce, idle_limit: float, **options: Any) -> None:
-        super().__init__(handler)
-        self._direct = handler
-        self._idle_limit = idle_limit
-        self._options = options
+        super().__init__(self._serve)
+        self.idle_limit = idle_limit
+        self.limits = handler.limits if isinstance(handler, Limited) else Limits(LimitSettings())
+        self._handler = handler
+        # Connections end idleness themselves. A body that nobody wants is let in by the handler, within its limits.
+        self._options = {**options, "lingering_time": 0.0, "loop": self._loop}
+        self._open: dict[Connection, None] = {}
+        self._strangers: dict[Connection, None] = {}
+        self._ending = False
+        self._emptied: asyncio.Future[None] | None = None
+        self._log_again = 0.0
 
-    def __call__(self) -> Connection:
+    def __call__(self) -> Connection:  # type: ignore[override]  # aiohttp's own is made where it is needed
         """Make the protocol of a new connection."""
-        loop = asyncio.get_running_loop()
-        limit = self._idle_limit
-        return Connection(self, self._direct, limit, loop=loop, keepalive_timeout=limit, **self._options)
+        return Connection(self, self._handler, self._loop)
+
+    def opened(self, connection: Connection) -> None:
+        """Count a connection, or end it if there are too many."""
+        counts = self.limits.connections
+        if counts.open >= counts.limit:
+            counts.surplus += 1
+            connection.abort()
+            return
+        counts.open += 1
+        self._open[connection] = None
+        self._strangers[connection] = None
+        if len(self._strangers) > counts.limit // STRANGERS_SHARE:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            counts.surplus += 1
+            oldest.abort()
+        if self._ending:
+            # It came while the listener was being closed. The way through aiohttp ends with its answer.
+            connection.leave_to_aiohttp()
+
+    def known(self, connection: Connection) -> None:
+        """Take note that a connection is a caller's."""
+        self._strangers.pop(connection, None)
+
+    def closed(self, connection: Connection) -> None:
+        """Uncount a connection."""
+        self._strangers.pop(connection, None)
+        if connection in self._open:
+            del self._open[connection]
+            self.limits.connections.open -= 1
+        if self._emptied is not None and not self._open and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    def parsed(self, connection: Connection) -> Parsed:
+        """Make aiohttp's side of a connection."""
+        return Parsed(self, connection, **self._options)
+
+    def not_http(self, parsed: Parsed, error: BaseException | None) -> Reply:
+        """Return the answer to what is no HTTP; whoever sends much of it fills no log."""
+        self.limits.connections.unread += 1
+        now = self._loop.time()
+        if now >= self._log_again:
+            self._log_again = now + 1.0
+            parsed.log_exception("not HTTP", exc_info=error)
+        reply = not_http()
+        reply.hold = self.limits.stranger(perf_counter_ns())
+        return reply
+
+    def pre_shutdown(self) -> None:
+        """Close what is idle, and let everything else end with its answer."""
+        self._ending = True
+        for connection in list(self._open):
+            connection.wind_down()
+
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's signature
+        """Wait for what is in flight, then end it."""
+        if self._open:
+            self._emptied = self._loop.create_future()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._emptied
+        await super().shutdown(_LAST_SECONDS)
+        for connection in list(self._open):
+            connection.abort()
+
+    async def _serve(self, request: web.BaseRequest) -> Reply:
+        connection = cast("Parsed", request.protocol).connection
+        connection.begin()
+        try:
+            reply = await self._handler(request)
+        finally:
+            connection.end()
+        connection.note(reply)
+        if self._ending:
+            reply.closes = True
+        return reply

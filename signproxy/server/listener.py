@@ -1,9 +1,12 @@
-"""Listen: one aiohttp server per handler, with limits and a log that fit what is served."""
+"""Serve a handler on sockets, and end in two steps: accept nothing more, then finish what is in flight."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -11,10 +14,24 @@ from aiohttp import web
 
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.server.connection import AtOnce, DirectServer
+from signproxy.server.sockets import BACKLOG, Sharing, address_of, bind_tcp
+from signproxy.server.tls import CertificateHolder
 from signproxy.telemetry import log
 
 MAX_HEADER = 24 * 1024
 """A bearer token may have 16 KiB; aiohttp's own limit of 8 KiB would answer for us, in a form of its own."""
+
+KEEPALIVE_SECONDS = 75.0
+"""Java clients reuse a connection for a minute; what they still use must not be closed under them."""
+
+HANDSHAKE_SECONDS = 10.0
+"""A client that opens a connection and says nothing holds half a megabyte of buffers."""
+
+CLOSE_SECONDS = 1.0
+"""For answers that are on their way, and for the other side's farewell, which TLS waits for."""
+
+_LOOK_SECONDS = 0.02
+"""Between two looks at what is in flight; only while a server ends."""
 
 _log = log.get_logger("signproxy.http")
 
@@ -38,36 +55,126 @@ def _quiet_logger() -> logging.Logger:
     return logger
 
 
+class Listener:
+    """A handler that is being served. To end: `stop_accepting`, then `finish`."""
+
+    def __init__(self, server: web.Server, addresses: tuple[str, ...]) -> None:
+        self.addresses = addresses
+        """`host:port` of each TCP socket, `unix:/path` of each Unix socket."""
+        self._server = server
+        self._accepting: list[asyncio.AbstractServer] = []
+
+    @classmethod
+    async def open(
+        cls,
+        handler: RequestHandler,
+        sockets: Sequence[socket.socket],
+        *,
+        certificate: CertificateHolder | None = None,
+        keepalive: float = KEEPALIVE_SECONDS,
+        section: str = "listen",
+    ) -> Listener:
+        """Serve on bound sockets, which are the listener's from now on; raise SettingsInvalid.
+
+        With a certificate, TCP speaks TLS. A Unix socket never does: only this machine reaches it.
+        """
+        server = _server(handler, keepalive)
+        listener = cls(server, tuple(map(address_of, sockets)))
+        for bound in sockets:
+            try:
+                listener._accepting.append(await _accept(server, bound, certificate))
+            except OSError as error:
+                # Two sockets may be bound to a port on which nobody listens yet.
+                problem = f"cannot listen on {address_of(bound)}: {error.strerror}"
+                listener.stop_accepting()
+                for each in sockets:
+                    each.close()
+                raise SettingsInvalid([Finding("", section, problem)]) from None
+        return listener
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.connections)
+
+    def stop_accepting(self) -> None:
+        """Close the sockets; connections that are open are served on."""
+        for each in self._accepting:
+            each.close()
+        self._accepting.clear()
+
+    async def finish(self, seconds: float) -> None:
+        """Let requests in flight be answered for so long, then close all connections, also those.
+
+        Requests whose body is still arriving are in flight. aiohttp's own way to end would not read on.
+        """
+        self.stop_accepting()
+        await _until(lambda: not any(map(_in_flight, self._server.connections)), seconds)
+        connections = [(each, each.transport) for each in self._server.connections]
+        self._server.pre_shutdown()
+        await self._server.shutdown(CLOSE_SECONDS)
+        await _until(lambda: all(each._manager is None for each, _ in connections), CLOSE_SECONDS)  # noqa: SLF001
+        for _, transport in connections:
+            if transport is not None:
+                transport.abort()
+
+
 async def listen(
     stack: AsyncExitStack,
     handler: RequestHandler,
     host: str,
     port: int,
     *,
-    reuse_port: bool = False,
-    keepalive: float = 75.0,
+    sharing: Sharing = Sharing.ALONE,
+    keepalive: float = KEEPALIVE_SECONDS,
     shutdown: float = 25.0,
 ) -> str:
-    """Serve until `stack` closes; return the address that was bound."""
+    """Serve on TCP until `stack` closes; return the address that was bound."""
+    listener = await Listener.open(handler, bind_tcp(host, port, sharing=sharing), keepalive=keepalive)
+    stack.push_async_callback(listener.finish, shutdown)
+    return listener.addresses[0]
+
+
+def _server(handler: RequestHandler, keepalive: float) -> web.Server:
     options: dict[str, Any] = {
         "access_log": None,
         "logger": _quiet_logger(),
         "max_field_size": MAX_HEADER,
         "max_line_size": MAX_HEADER,
     }
-    server: web.Server
     if isinstance(handler, AtOnce):
-        server = DirectServer(handler, keepalive, **options)
-    else:
-        server = web.Server(handler, keepalive_timeout=keepalive, **options)
-    runner = web.ServerRunner(server, shutdown_timeout=shutdown)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    site = web.TCPSite(runner, host, port, reuse_port=reuse_port or None)
-    try:
-        await site.start()
-    except OSError as error:
-        problem = f"cannot listen on {host}:{port}: {error.strerror}"
-        raise SettingsInvalid([Finding("", "listen", problem)]) from None
-    bound_host, bound_port = runner.addresses[0][:2]
-    return f"{bound_host}:{bound_port}"
+        return DirectServer(handler, keepalive, **options)
+    return web.Server(handler, keepalive_timeout=keepalive, **options)
+
+
+async def _accept(
+    server: web.Server, bound: socket.socket, certificate: CertificateHolder | None
+) -> asyncio.AbstractServer:
+    loop = asyncio.get_running_loop()
+    # Here, for uvloop keeps it to itself where it fails.
+    bound.listen(BACKLOG)
+    if bound.family == socket.AF_UNIX:
+        # From Python 3.13 on, each process that closes its copy of the socket would remove the file of all of them.
+        keeping: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+        return await loop.create_unix_server(server, sock=bound, backlog=BACKLOG, **keeping)
+    tls: dict[str, Any] = {}
+    if certificate is not None:
+        tls = {
+            "ssl": certificate.context,
+            "ssl_handshake_timeout": HANDSHAKE_SECONDS,
+            "ssl_shutdown_timeout": CLOSE_SECONDS,
+        }
+    return await loop.create_server(server, sock=bound, backlog=BACKLOG, **tls)
+
+
+def _in_flight(connection: web.RequestHandler) -> bool:
+    """Whether a request has begun, body or not, and is not answered yet; aiohttp has no public word for it."""
+    return connection._request_in_progress or bool(connection._messages)  # noqa: SLF001
+
+
+async def _until(holds: Callable[[], bool], seconds: float) -> None:
+    """Wait until it holds, or for so long."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not holds() and loop.time() < deadline:  # noqa: ASYNC110 - aiohttp tells nobody when it changes
+        await asyncio.sleep(_LOOK_SECONDS)

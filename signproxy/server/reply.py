@@ -15,6 +15,8 @@ from aiohttp import HttpVersion11, web
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
 
+    from signproxy.server.limits import Hold
+
 _REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -35,15 +37,17 @@ _STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in
 class Reply(web.StreamResponse):
     """A finished answer. `headers` are written as spelled: Java looks for `Cache-Control` exactly so."""
 
-    __slots__ = ("_close", "_content", "_lines", "_writer")
+    __slots__ = ("_content", "_lines", "_writer", "closes", "hold")
 
     def __init__(self, status: int, lines: str, body: bytes, *, close: bool = False) -> None:
         # StreamResponse's own state is never used: what aiohttp reads of an answer is overridden below.
         self._lines = lines
         self._content = body
-        self._close = close
         self._status = status
         self._writer: AbstractStreamWriter | None = None
+        # Whether the connection ends with this answer, and how long it is held back: whoever sends it may decide.
+        self.closes = close
+        self.hold: Hold | None = None
 
     @property
     def status(self) -> int:
@@ -51,25 +55,20 @@ class Reply(web.StreamResponse):
 
     @property
     def keep_alive(self) -> bool | None:
-        return not self._close
-
-    @property
-    def closes(self) -> bool:
-        """Whether the connection ends with this answer."""
-        return self._close
+        return not self.closes
 
     def whole(self) -> bytes:
         """Return head and body as they go onto the wire."""
         head = (
             f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._content)}\r\nDate: {_date()}\r\n"
-            f"{_CLOSE if self._close else _END}"
+            f"{_CLOSE if self.closes else _END}"
         )
         return head.encode("latin-1") + self._content
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Take note of the request; nothing is written before the end."""
         self._writer = request.writer
-        self._close = self._close or not request.keep_alive or request.version < HttpVersion11
+        self.closes = self.closes or not request.keep_alive or request.version < HttpVersion11
         if request.method == "HEAD":
             self._content = b""
         return self._writer

@@ -19,6 +19,9 @@ _RETRY = {
     Reason.KEYS_UNAVAILABLE: "Retry-After: 1\r\n",
     Reason.CREDENTIALS_UNAVAILABLE: "Retry-After: 1\r\n",
     Reason.AUDIT_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.RATE_LIMITED: "Retry-After: 1\r\n",
+    Reason.IN_FLIGHT_LIMITED: "Retry-After: 1\r\n",
+    Reason.OVERLOADED: "Retry-After: 1\r\n",
 }
 
 
@@ -37,3 +40,9 @@ def refusal(reason: Reason, request_id: str) -> Reply:
     # What is left of an oversized or late body is not read, so the connection cannot go on.
     close = reason in (Reason.BODY_TOO_LARGE, Reason.BODY_TIMEOUT)
     return Reply(spec.status, lines, _encode({"error": error}), close=close)
+
+
+def not_http() -> Reply:
+    """Return the answer to bytes that are no request; they have no id either."""
+    error = {"message": "Not a well-formed HTTP request", "type": "BadRequestException", "code": 400}
+    return Reply(400, f"{JSON}{NO_CACHE}", _encode({"error": error}), close=True)

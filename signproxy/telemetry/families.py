@@ -44,6 +44,8 @@ class Fold(Enum):
     SUM = "sum"
     MIN = "min"
     MAX = "max"
+    ONCE = "once"
+    """Only the process that speaks for all of them has a value."""
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -284,13 +286,19 @@ def add_up(families: Iterable[Family], snapshots: Iterable[tuple[Counted, ...]])
     )
 
 
+def lasting(families: Iterable[Family], snapshot: tuple[Counted, ...]) -> tuple[Counted, ...]:
+    """Return what stays true of a process that is no more: what it counted, and none of its states."""
+    gauges = {family.name for family in families if family.type is Type.GAUGE}
+    return tuple(counted for counted in snapshot if counted.name not in gauges)
+
+
 def _folded(fold: Fold, one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
     match fold:
         case Fold.SUM:
             return tuple(a + b for a, b in zip(one, other, strict=True))
         case Fold.MIN:
             return min(one, other)
-        case Fold.MAX:
+        case Fold.MAX | Fold.ONCE:
             return max(one, other)
 
 

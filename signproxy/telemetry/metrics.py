@@ -6,9 +6,22 @@ No metric has a principal or a table as a label: those numbers belong to the aud
 from __future__ import annotations
 
 import platform
+from enum import Enum
 
+from signproxy.telemetry import process
 from signproxy.telemetry.exposition import render
-from signproxy.telemetry.families import Counted, Counter, Family, Fold, Registry, Type, add_up
+from signproxy.telemetry.families import (
+    Counted,
+    Counter,
+    Family,
+    Fold,
+    Histogram,
+    Registry,
+    Stability,
+    Type,
+    add_up,
+    lasting,
+)
 
 # A sign takes some 40 µs, a body that arrives slowly up to 10 s.
 STAGE_BOUNDS = (
@@ -18,20 +31,36 @@ STAGE_BOUNDS = (
 RELOAD_BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 _MICROSECOND = 1e-6
-
-
 _ALLOWED = "allowed"
 """The reason code of what is served; this leaf imports no other."""
+_EXPERIMENTAL = Stability.EXPERIMENTAL
+
+
+class Result(Enum):
+    """How something that is tried again and again ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
 
 
 class Metrics:
-    """The metrics of one process. Each server makes its own; nothing is global."""
+    """The metrics of one process. Each server makes its own; nothing is global.
+
+    Where workers serve, each of them has one, and the process that answers scrapes has one more: it adds up theirs.
+    """
 
     def __init__(self, version: str) -> None:
         self._registry = registry = Registry()
+        self._retained: tuple[Counted, ...] = ()
+        self._declare_requests(registry)
+        self._declare_sources(registry)
+        self._declare_fleet(registry)
+        self._declare_process(registry, version)
+
+    def _declare_requests(self, registry: Registry) -> None:
         self.requests = registry.counter(
             "signproxy_requests_total",
-            "Requests by S3 operation (empty if it was not reached), decision and reason code.",
+            "Requests by S3 operation (by kind of request if it was not reached), decision and reason code.",
             ("op", "decision", "reason"),
         )
         self.stage_seconds = registry.histogram(
@@ -40,29 +69,60 @@ class Metrics:
             STAGE_BOUNDS,
             ("stage",),
         )
+        self.in_flight = registry.read(
+            "signproxy_requests_in_flight", Type.GAUGE, "Requests that wait for something, such as their body or a key."
+        )
+        self.connections = registry.read("signproxy_connections", Type.GAUGE, "Open connections of clients.")
+        self.connections_rejected = registry.read(
+            "signproxy_connections_rejected_total",
+            Type.COUNTER,
+            "Connections that were ended, by reason: surplus (`limits.connections` were open), slow (no request in "
+            "time), unread (no HTTP).",
+            ("reason",),
+        )
+        self.answers_held = registry.read(
+            "signproxy_answers_held_total",
+            Type.COUNTER,
+            "Refusals for too many requests that were held back, by caller: known, unknown.",
+            ("caller",),
+            stability=_EXPERIMENTAL,
+        )
+        self.log_suppressed: Counter = registry.counter(
+            "signproxy_log_suppressed_total",
+            "Refusals that were counted in the log instead of being logged one by one.",
+            stability=_EXPERIMENTAL,
+        ).labels()
+        self._signed: dict[str, Counter] = {}
+        self._authz: Histogram = self.stage_seconds.labels("authz")
+        self._sign: Histogram = self.stage_seconds.labels("sign")
+        self._total: Histogram = self.stage_seconds.labels("total")
+
+    def _declare_sources(self, registry: Registry) -> None:
         self.jwks_age_seconds = registry.read(
             "signproxy_jwks_age_seconds",
             Type.GAUGE,
-            "Seconds since an issuer's keys were last fetched successfully.",
+            "Seconds since an issuer's keys were last fetched successfully; +Inf if they never were.",
             ("issuer",),
             fold=Fold.MAX,
         )
-        self.jwks_refresh = registry.counter(
-            "signproxy_jwks_refresh_total", "Fetches of issuers' keys by result: success, failure.", ("result",)
+        self.jwks_refresh = registry.read(
+            "signproxy_jwks_refresh_total",
+            Type.COUNTER,
+            "Fetches of issuers' keys by result: success, failure.",
+            ("result",),
         )
-        self.policy_revision = registry.gauge(
-            "signproxy_policy_revision_info", "1, with the digest of the policy in force.", ("rev",), fold=Fold.MAX
-        )
-        self.policy_epoch = registry.gauge(
-            "signproxy_policy_epoch",
-            "Accepted loads of the policy so far; of several workers the one that is behind.",
+        self.credentials_expiry = registry.read(
+            "signproxy_credentials_expiry_timestamp_seconds",
+            Type.GAUGE,
+            "When the credentials of a storage expire: 0 while there are none, +Inf if they do not.",
+            ("storage",),
             fold=Fold.MIN,
         )
-        self.policy_reload = registry.counter(
-            "signproxy_policy_reload_total", "Loads of the policy by result: success, failure.", ("result",)
-        )
-        self.policy_reload_seconds = registry.histogram(
-            "signproxy_policy_reload_seconds", "Time that loading the policy took.", RELOAD_BOUNDS
+        self.credentials_refresh = registry.read(
+            "signproxy_credentials_refresh_total",
+            Type.COUNTER,
+            "Answers of credential providers by result: renewed, unchanged, failed.",
+            ("result",),
         )
         self.audit_queue_depth = registry.read(
             "signproxy_audit_queue_depth", Type.GAUGE, "Audit events that wait to be written."
@@ -81,12 +141,86 @@ class Metrics:
         self.audit_errors = registry.read(
             "signproxy_audit_errors_total", Type.COUNTER, "Audit writes and flushes that failed."
         )
-        self.credentials_expiry = registry.read(
-            "signproxy_credentials_expiry_timestamp_seconds",
-            Type.GAUGE,
-            "When the credentials of a storage expire: 0 while there are none, +Inf if they do not.",
-            ("storage",),
+
+    def _declare_fleet(self, registry: Registry) -> None:
+        self.policy_revision = registry.gauge(
+            "signproxy_policy_revision_info", "1, with the digest of the policy in force.", ("rev",), fold=Fold.MAX
+        )
+        self.policy_epoch = registry.gauge(
+            "signproxy_policy_epoch",
+            "Accepted loads of the policy so far; of several workers the one that is behind.",
             fold=Fold.MIN,
+        )
+        self.config = registry.read(
+            "signproxy_config_info",
+            Type.GAUGE,
+            "1, with the digest of the settings in force.",
+            ("digest",),
+            fold=Fold.ONCE,
+        )
+        self.config_reload = registry.counter(
+            "signproxy_config_reload_total",
+            "Reloads of settings, policy, keys and certificates by result: success, failure.",
+            ("result",),
+        )
+        self.config_reload_seconds: Histogram = registry.histogram(
+            "signproxy_config_reload_seconds",
+            "Time from the beginning of a reload until it was in force on every worker, or refused.",
+            RELOAD_BOUNDS,
+        ).labels()
+        self.config_accepted = registry.read(
+            "signproxy_config_reload_last_success_timestamp_seconds",
+            Type.GAUGE,
+            "When the configuration in force came into force on every worker.",
+            fold=Fold.ONCE,
+        )
+        self.cert_expiry = registry.read(
+            "signproxy_cert_expiry_timestamp_seconds",
+            Type.GAUGE,
+            "When the certificate of a listener expires.",
+            ("listener",),
+            fold=Fold.MIN,
+        )
+        self.ready = registry.read("signproxy_ready", Type.GAUGE, "1 if `/readyz` would answer 200.", fold=Fold.ONCE)
+        self.draining = registry.read("signproxy_draining", Type.GAUGE, "1 from SIGTERM on.", fold=Fold.ONCE)
+        self.workers = registry.read("signproxy_workers", Type.GAUGE, "Workers that answer.", fold=Fold.ONCE)
+        self.workers_ready = registry.read(
+            "signproxy_workers_ready", Type.GAUGE, "Workers without a failing check.", fold=Fold.ONCE
+        )
+        self.workers_wanted = registry.read(
+            "signproxy_workers_wanted", Type.GAUGE, "Workers that there should be.", fold=Fold.ONCE
+        )
+        self.worker_restarts = registry.read(
+            "signproxy_worker_restarts_total", Type.COUNTER, "Workers that ended unasked and were replaced."
+        )
+        for result in Result:
+            # From the start: an increase from nothing to one is none to Prometheus.
+            self.config_reload.labels(result.value)
+
+    def _declare_process(self, registry: Registry, version: str) -> None:
+        self.event_loop_lag = registry.read(
+            "signproxy_event_loop_lag_seconds",
+            Type.GAUGE,
+            "How late an event loop was at worst in the last half minute.",
+            fold=Fold.MAX,
+        )
+        self.start_time = registry.read(
+            "signproxy_start_time_seconds", Type.GAUGE, "When the server was started.", fold=Fold.ONCE
+        )
+        self._memory = registry.read(
+            "signproxy_process_resident_memory_bytes",
+            Type.GAUGE,
+            "Memory in use by all processes; pages that they share count for each of them.",
+        )
+        self._cpu = registry.read("signproxy_process_cpu_seconds_total", Type.COUNTER, "CPU time of all processes.")
+        self._open_files = registry.read(
+            "signproxy_process_open_fds",
+            Type.GAUGE,
+            "Open files and sockets of the process that has the most.",
+            fold=Fold.MAX,
+        )
+        self._most_files = registry.read(
+            "signproxy_process_max_fds", Type.GAUGE, "Files and sockets that a process may have open.", fold=Fold.MIN
         )
         build = registry.gauge(
             "signproxy_build_info",
@@ -95,10 +229,6 @@ class Metrics:
             fold=Fold.MAX,
         )
         build.labels(version, platform.python_version()).set(1)
-        self._signed: dict[str, Counter] = {}
-        self._authz = self.stage_seconds.labels("authz")
-        self._sign = self.stage_seconds.labels("sign")
-        self._total = self.stage_seconds.labels("total")
 
     def signed(self, op: str, authz_us: int, sign_us: int, total_us: int) -> None:
         """Count and measure a signed request: one call, because it is made for each of them."""
@@ -115,6 +245,18 @@ class Metrics:
         self.requests.labels(op, decision, reason).inc()
         self._total.observe(total_us * _MICROSECOND)
 
+    def reloaded(self, result: Result, seconds: float) -> None:
+        """Count and measure a reload; in the one process that decides about it."""
+        self.config_reload.labels(result.value).inc()
+        self.config_reload_seconds.observe(seconds)
+
+    def measure_process(self) -> None:
+        """Show memory, files and CPU time of this process; for one instance in each process."""
+        self._memory.read_from(process.resident_memory)
+        self._cpu.read_from(process.cpu_time)
+        self._open_files.read_from(process.open_files)
+        self._most_files.read_from(process.most_files)
+
     def families(self) -> list[Family]:
         """Return what every metric is, for the documentation."""
         return self._registry.families()
@@ -123,10 +265,15 @@ class Metrics:
         """Return the values of this process, to be added to those of others."""
         return self._registry.snapshot()
 
-    def render(self, *others: tuple[Counted, ...]) -> bytes:
-        """Return the exposition of this process together with the snapshots of others."""
+    def retain(self, snapshot: tuple[Counted, ...]) -> None:
+        """Keep for good what a process that ended has counted: a counter that falls looks like a restart of all."""
         families = self.families()
-        return render(families, add_up(families, (self.snapshot(), *others)))
+        self._retained = add_up(families, (self._retained, lasting(families, snapshot)))
+
+    def render(self, *others: tuple[Counted, ...]) -> bytes:
+        """Return the exposition of this process together with the snapshots of others, and with what is retained."""
+        families = self.families()
+        return render(families, add_up(families, (self._retained, self.snapshot(), *others)))
 
 
 def all_metrics() -> list[Family]:

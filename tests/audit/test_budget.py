@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.audit.budget import EVENTS_PER_WINDOW, RefusalBudget
-from signproxy.audit.event import Kind, Verdict
+from signproxy.audit.budget import (
+    CALLERS_PER_WINDOW,
+    EVENTS_PER_CALLER,
+    EVENTS_PER_WINDOW,
+    OVER_LIMIT,
+    CallerBudget,
+    RefusalBudget,
+)
+from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.errors import Reason
-from tests.audit.events import refusal
+from tests.audit.events import an_event, refusal
 
 
 class Clock:
@@ -75,3 +82,81 @@ def test_what_is_kept_is_bounded_by_the_closed_sets() -> None:
     events = budget.settle()
     assert len(events) == len(Reason) <= len(Reason) * len(Kind)
     assert next(event.count for event in events if event.reason == "internal") == 10_001
+
+
+def _too_much(principal: str, reason: str = "rate_limited") -> AuditEvent:
+    issuer = principal.partition("/")[0]
+    return an_event(principal=principal, issuer=issuer, decision=Verdict.DENY, reason=reason, http_status=429)
+
+
+def _ask(budget: CallerBudget, event: AuditEvent) -> bool:
+    """Do what the trail does; say whether it became an event of its own."""
+    taken = budget.take(event)
+    if not taken:
+        budget.put_aside(event)
+    return taken
+
+
+def test_what_is_refused_for_its_amount_has_a_budget() -> None:
+    """Each reason that repeats as often as its caller likes must be one of them, or it fills the disk."""
+    amounts = {reason.code for reason in Reason if reason.status == 429} | {Reason.OVERLOADED.code}
+    assert amounts == OVER_LIMIT
+
+
+def test_the_first_refusals_of_each_caller_are_events_and_the_others_one() -> None:
+    """An operator has to see whose job runs wild and from where; thousands of lines say no more than five."""
+    budget = CallerBudget()
+    assert [_ask(budget, _too_much("idp/a")) for _ in range(1000)] == [True] * EVENTS_PER_CALLER + [False] * 995
+    # Another one's flood does not hide it.
+    assert [_ask(budget, _too_much("idp/b")) for _ in range(8)] == [True] * EVENTS_PER_CALLER + [False] * 3
+    assert not _ask(budget, _too_much("idp/b", "overloaded"))
+    events = budget.settle()
+    assert [(event.principal, event.issuer, event.reason, event.count, event.decision) for event in events] == [
+        ("idp/a", "idp", "rate_limited", 995, Verdict.DENY),
+        ("idp/b", "idp", "rate_limited", 3, Verdict.DENY),
+        # Not this caller's doing alone.
+        ("idp/b", "idp", "overloaded", 1, Verdict.ERROR),
+    ]
+    assert [event.http_status for event in events] == [429, 429, 503]
+    assert {(event.policy_rev, event.key, event.table) for event in events} == {("5f2c", "", "")}
+    assert len({event.event_id for event in events}) == 3
+    assert budget.settle() == []
+
+
+def test_a_new_window_is_new_for_every_caller() -> None:
+    """Yesterday's flood must not hide today's."""
+    clock = Clock()
+    budget = CallerBudget(clock=clock)
+    for _ in range(EVENTS_PER_CALLER + 1):
+        _ask(budget, _too_much("idp/a"))
+    over = [budget.is_over]
+    clock.now += 60
+    over.append(budget.is_over)
+    assert len(budget.settle()) == 1
+    over.append(budget.is_over)
+    assert over == [False, True, False]
+    assert _ask(budget, _too_much("idp/a"))
+
+
+def test_an_issuers_many_callers_are_told_apart_up_to_a_bound() -> None:
+    """Whoever can make up identities could fill memory and disk with them."""
+    budget = CallerBudget()
+    callers = [f"idp/{number}" for number in range(10 * CALLERS_PER_WINDOW)]
+    own = sum(_ask(budget, _too_much(caller)) for _ in range(EVENTS_PER_CALLER + 2) for caller in callers)
+    assert own == CALLERS_PER_WINDOW * EVENTS_PER_CALLER
+    events = budget.settle()
+    assert len(events) == CALLERS_PER_WINDOW + 1
+    (others,) = [event for event in events if not event.principal]
+    assert others.issuer == ""
+    assert others.count == 9 * CALLERS_PER_WINDOW * (EVENTS_PER_CALLER + 2)
+    assert own + sum(event.count for event in events) == len(callers) * (EVENTS_PER_CALLER + 2)
+
+
+def test_counts_that_are_put_aside_again_stay_their_callers() -> None:
+    """The disk may be full when a window ends; whose flood it was must survive that."""
+    budget = CallerBudget()
+    for _ in range(EVENTS_PER_CALLER + 7):
+        _ask(budget, _too_much("idp/a"))
+    for event in budget.settle():
+        budget.put_aside(event)
+    assert [(event.principal, event.count) for event in budget.settle()] == [("idp/a", 7)]

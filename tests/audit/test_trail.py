@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import pytest
 
+from signproxy.audit import budget as budget_module
 from signproxy.audit import trail as trail_module
 from signproxy.audit.budget import RefusalBudget
 from signproxy.audit.event import AuditEvent, Kind, Verdict, to_the_second
@@ -456,6 +457,58 @@ def test_an_anonymous_flood_is_a_handful_of_events(memory: MemorySink) -> None:
     assert len(events) == 5 + 1 + 2
     assert sum(event.count for event in events if event.reason == "token_missing") == 10_000
     assert sum(event.count for event in events if event.reason == "token_expired") == 500
+
+
+def _too_much(principal: str = "idp/alice") -> AuditEvent:
+    return an_event(principal=principal, decision=Verdict.DENY, reason=Reason.RATE_LIMITED.code, http_status=429)
+
+
+def test_a_callers_flood_is_a_handful_of_events(start: Start, memory: MemorySink) -> None:
+    """A job that runs wild must not fill the disk; whose it was, and how many requests, must stay known."""
+    trail = start(limit=100)
+    for _ in range(10_000):
+        assert trail.accept(_too_much())
+    assert trail.accept(_too_much("idp/bob"))
+    # Every other refusal is evidence of its own.
+    for _ in range(20):
+        assert trail.accept(an_event(decision=Verdict.DENY, reason=Reason.OUTSIDE_TABLE.code, http_status=403))
+    assert trail.close(5.0) == 0
+    events = events_in(memory)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    counted = [(event.principal, event.count) for event in events if event.reason == "rate_limited"]
+    assert counted == [("idp/alice", 1)] * 5 + [("idp/bob", 1), ("idp/alice", 9_995)]
+    assert sum(event.reason == "outside_table" for event in events) == 20
+
+
+def test_a_refusal_for_too_much_never_fails(start: Start, memory: MemorySink) -> None:
+    """Nothing is served, so nothing needs proof; and a flood on a full disk must not look like another trouble."""
+    trail = start()
+    memory.failure = FULL
+    assert trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    for _ in range(50):
+        assert trail.accept(_too_much())
+    assert trail.state.refused == 0
+    memory.failure = None
+    eventually(lambda: trail.state.healthy)
+    assert trail.close(5.0) == 0
+    assert sum(event.count for event in events_in(memory) if event.reason == "rate_limited") == 50
+
+
+def test_counts_of_callers_are_written_when_their_window_ends(
+    start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flood that stopped would be told of at the end of the process, days later."""
+    monkeypatch.setattr(budget_module, "EVENTS_PER_CALLER", 1)
+    trail = start()
+    for _ in range(3):
+        trail.accept(_too_much())
+    trail.roll()
+    eventually(lambda: len(events_in(memory)) == 1)
+    trail._callers._ends = 0.0
+    trail.roll()
+    eventually(lambda: len(events_in(memory)) == 2)
+    assert events_in(memory)[1].count == 2
 
 
 def test_an_anonymous_refusal_never_fails(start: Start, memory: MemorySink) -> None:

@@ -48,7 +48,7 @@ def test_the_benched_process_is_the_command_that_operators_run(deployment: Deplo
 def test_the_settings_leave_nothing_off_that_costs_time(deployment: Deployment) -> None:
     """A figure without the audit file, the metrics or the stamp would be of another product."""
     settings = load_settings(deployment.config, {})
-    assert (settings.audit.sink, settings.audit.path) == (AuditSinkKind.FILE, str(deployment.audit_file()))
+    assert (settings.audit.sink, settings.audit.path) == (AuditSinkKind.FILE, str(deployment.audit_file))
     assert settings.audit.on_error is OnAuditError.DENY
     assert settings.admin.enabled
     assert settings.loop is Loop.AUTO

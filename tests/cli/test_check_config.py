@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from signproxy.cli import main
+from signproxy.config import mounts
+from tests.server.authority import DAY, Authority, Pair, ec_key, pem_of
 
 
 def check(installation: Path, *words: str) -> int:
@@ -116,3 +123,147 @@ def test_an_unused_binding_is_a_warning(installation: Path, capsys: pytest.Captu
     installation.write_text(installation.read_text() + "  old: {credentials: keys, hosts: [aws]}\n")
     assert check(installation) == 0
     assert "warning: storages.old: the policy has no storage 'old'" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory whose name leaves room for a socket's."""
+    with TemporaryDirectory(prefix="s") as name:
+        yield Path(name)
+
+
+def with_tls(installation: Path, pair: Pair) -> tuple[str, ...]:
+    directory = pair.write(installation.parent / "tls")
+    return "--tls-cert", str(directory / "tls.crt"), "--tls-key", str(directory / "tls.key")
+
+
+def test_a_sound_certificate_is_valid(
+    installation: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A release would be stopped for nothing."""
+    assert check(installation, *with_tls(installation, authority.issue())) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("section", ("listen", "admin"))
+def test_certificates_are_checked_as_a_start_does(
+    section: str, installation: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key that belongs to another certificate would be found in production."""
+    _, cert, _, key = with_tls(installation, Pair(authority.issue().chain, pem_of(ec_key())))
+    more = ("--set", f"{section}.tls.cert_file={cert}", "--set", f"{section}.tls.key_file={key}")
+    assert check(installation, *more) == 1
+    told = capsys.readouterr().err
+    assert f"{section}.tls.key_file: {key!r} is not the private key of the first certificate in {cert!r}" in told
+    Path(key).unlink()
+    assert check(installation, *more) == 1
+    # Once, and not once more as a warning.
+    missing = f"signproxy: {section}.tls.key_file: {key!r} cannot be read: No such file or directory\n"
+    assert capsys.readouterr().err == missing
+    assert check(installation, *more, "--set", "admin.enabled=false") == (1 if section == "listen" else 0)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ends", "more", "warning"),
+    (
+        ((), 0.1 * DAY, (), "warning: listen.tls.cert_file: '{cert}' ends at"),
+        (("sign.example",), 90 * DAY, (), "warning: listen.tls.cert_file: the certificate is not good for '127.0.0.1'"),
+        (("sign.example",), 90 * DAY, ("--public-url", "https://sign.example"), ""),
+        (("sign.example",), 90 * DAY, ("--public-url", "https://other.example"), "not good for 'other.example', to"),
+        # Something in front speaks for itself.
+        (("sign.example",), 90 * DAY, ("--public-url", "http://other.example"), ""),
+    ),
+)
+def test_certificates_that_clients_will_refuse_are_a_warning(
+    hosts: tuple[str, ...],
+    ends: timedelta,
+    more: tuple[str, ...],
+    warning: str,
+    installation: Path,
+    authority: Authority,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Everything would be valid, and no client could connect."""
+    flags = with_tls(installation, authority.issue(*hosts, ends=ends))
+    assert check(installation, *flags, *more) == 0
+    told = capsys.readouterr().err
+    assert warning.format(cert=flags[1]) in told
+    assert bool(told) is bool(warning)
+
+
+@pytest.mark.parametrize("section", ("listen", "admin"))
+def test_places_of_sockets_are_checked(
+    section: str, installation: Path, short: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mount that is missing would be found in production."""
+    assert check(installation, "--set", f"{section}.socket={short}/s.sock") == 0
+    assert [*short.iterdir()] == []
+    # The one that is running keeps its socket, and may be checked all the same.
+    with closing(socket.socket(socket.AF_UNIX)) as living:
+        living.bind(f"{short}/s.sock")
+        living.listen()
+        assert check(installation, "--set", f"{section}.socket={short}/s.sock") == 0
+    capsys.readouterr()
+    for path, problem in (
+        (f"{short}/nowhere/s.sock", f"'{short}/nowhere' is no directory"),
+        (str(installation), f"'{installation}' is there already and no socket; it is not replaced"),
+        (f"{short}/{'s' * 200}", "bytes, and a socket's path may have"),
+    ):
+        assert check(installation, "--set", f"{section}.socket={path}") == 1
+        told = capsys.readouterr().err
+        assert told.startswith(f"signproxy: {section}.socket: ")
+        assert problem in told
+
+
+def test_the_command_line_of_a_start_can_be_checked(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is checked would not be what starts."""
+    assert check(installation, "--listen", "0.0.0.0:1", "--workers", "0") == 1
+    told = capsys.readouterr().err
+    assert "command line: workers: 0 is out of range" in told
+    assert check(installation, "--listen", "0.0.0.0:1") == 1
+    assert "command line: listen.host: '0.0.0.0' is beyond loopback" in capsys.readouterr().err
+
+
+def test_secrets_that_others_can_read_are_a_warning(
+    installation: Path, short: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every process of the machine could sign, and nobody would look."""
+    short.chmod(0o755)
+    for name in ("signproxy.yaml", "policy.yaml", "secret", "id", "key"):
+        (short / name).write_text((installation.parent / name).read_text())
+        (short / name).chmod(0o644 if name == "key" else 0o600)
+    assert check(short / "signproxy.yaml") == 0
+    path = "credentials.providers.keys.properties.secret_access_key_file"
+    told = f"signproxy: warning: {path}: '{short}/key' can be read by every user here (mode 0644)"
+    assert capsys.readouterr().err.startswith(told)
+
+
+def test_secrets_that_are_not_there_yet_are_a_warning(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A start waits for them, so a check where they are not mounted must not fail; and not be silent either."""
+    (installation.parent / "key").unlink()
+    assert check(installation) == 0
+    told = f"'{installation.parent}/key' cannot be read: No such file or directory"
+    assert f"warning: credentials.providers.keys.properties.secret_access_key_file: {told}" in capsys.readouterr().err
+
+
+def test_mounts_that_never_change_are_a_warning(
+    installation: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A revoked grant would stay in force until the next restart, and nobody would know why."""
+    policy = installation.parent / "policy.yaml"
+    info = installation.parent / "mountinfo"
+    info.write_text(f"30 22 0:3 /..2026_01_01/policy.yaml {policy} ro shared:2 - tmpfs tmpfs rw\n")
+    monkeypatch.setattr(mounts, "MOUNTS", info)
+    assert check(installation, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["valid"] is True
+    (warning,) = found["warnings"]
+    assert warning["path"] == "policy.path"
+    assert warning["problem"] == (
+        f"'{policy}' is mounted by itself (subPath): its changes are never seen; mount the directory"
+    )

@@ -36,17 +36,17 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
         (POLICY + "listen: {host: 127.9.9.9}", []),
         (
             POLICY + "listen: {host: 10.0.0.1}",
-            ["listen.host: '10.0.0.1' is beyond loopback, and not encrypted; set listen.allow_remote: true"],
+            ["listen.host: '10.0.0.1' is beyond loopback, and not encrypted; set listen.tls or listen.allow_remote"],
         ),
         (POLICY + "listen: {host: 10.0.0.1, allow_remote: true}", []),
         # A name may resolve to anything.
         (
-            POLICY + "listen: {host: localhost.example}",
-            ["listen.host: 'localhost.example' is beyond loopback, and not encrypted; set listen.allow_remote: true"],
+            POLICY + "listen: {host: localhost.x}",
+            ["listen.host: 'localhost.x' is beyond loopback, and not encrypted; set listen.tls or listen.allow_remote"],
         ),
         (
             POLICY + "admin: {host: 0.0.0.0}",
-            ["admin.host: '0.0.0.0' is beyond loopback, and not encrypted; set admin.allow_remote: true"],
+            ["admin.host: '0.0.0.0' is beyond loopback, and not encrypted; set admin.tls or admin.allow_remote"],
         ),
         (POLICY + "admin: {host: 0.0.0.0, enabled: false}", []),
         (POLICY + "admin: {port: 8181}", ["admin.port: 8181 is listen.port too"]),
@@ -56,6 +56,95 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
         (
             POLICY + "listen: {host: 0.0.0.0, allow_remote: true}",
             ["public_url: this key is missing; clients cannot be sent to 0.0.0.0"],
+        ),
+        # TLS
+        (POLICY + "listen: {host: 10.0.0.1, tls: {cert_file: c, key_file: k}}", []),
+        (POLICY + "admin: {host: 0.0.0.0, tls: {cert_file: c, key_file: k}}", []),
+        (
+            POLICY + "listen: {host: 10.0.0.1, tls: {cert_file: c}}",
+            ["listen.tls.key_file: this key is missing; cert_file needs its private key"],
+        ),
+        (
+            POLICY + "admin: {tls: {key_file: k}}",
+            ["admin.tls.cert_file: this key is missing; key_file has no effect without it"],
+        ),
+        (
+            # Without a certificate, TLS is off: the host is not excused.
+            POLICY + "listen: {host: 10.0.0.1, tls: {key_file: k}}",
+            [
+                "listen.host: '10.0.0.1' is beyond loopback, and not encrypted; set listen.tls or listen.allow_remote",
+                "listen.tls.cert_file: this key is missing; key_file has no effect without it",
+            ],
+        ),
+        (POLICY + "admin: {enabled: false, tls: {key_file: k}}", []),
+        # Unix sockets
+        (POLICY + "listen: {socket: s.sock}", []),
+        (POLICY + "listen: {tcp: false, socket: s.sock}\npublic_url: http://sign.local", []),
+        (
+            POLICY + "listen: {tcp: false, host: 0.0.0.0, port: 9181, socket: s.sock}\npublic_url: http://sign.local",
+            [],
+        ),
+        (
+            POLICY + "listen: {tcp: false, socket: s.sock}",
+            ["public_url: this key is missing; clients cannot be sent to a Unix socket"],
+        ),
+        (
+            POLICY + "listen: {tcp: false}\npublic_url: http://sign.local",
+            ["listen.tcp: nobody could connect; set listen.socket where tcp is false"],
+        ),
+        (
+            POLICY + "listen: {tcp: false, socket: s, tls: {cert_file: c, key_file: k}}\npublic_url: http://sign.local",
+            [
+                "listen.tls.cert_file: has no effect with listen.tcp: false; Unix sockets speak no TLS",
+                "listen.tls.key_file: has no effect with listen.tcp: false; Unix sockets speak no TLS",
+            ],
+        ),
+        (POLICY + "listen: {socket: s.sock}\nadmin: {socket: t.sock}", []),
+        (POLICY + "listen: {socket: s.sock}\nadmin: {socket: s.sock, enabled: false}", []),
+        (
+            POLICY + "listen: {socket: s.sock}\nadmin: {socket: ./x/../s.sock}",
+            ["admin.socket: is listen.socket too"],
+        ),
+        (
+            POLICY + "listen: {socket_mode: '660 '}\nadmin: {socket_mode: '0880'}",
+            [
+                "listen.socket_mode: is not of the form ^0?[0-7]{3}$",
+                "admin.socket_mode: is not of the form ^0?[0-7]{3}$",
+            ],
+        ),
+        # A number would be another one than it looks like.
+        (
+            POLICY + "listen: {socket_mode: 660}",
+            ["listen.socket_mode: text expected, got a number; put it in quotes"],
+        ),
+        # workers
+        (POLICY + "workers: 4\nlisten: {port: 0}", []),
+        (POLICY + "workers: 0", ["workers: 0 is out of range: at least 1 and at most 256"]),
+        # roles
+        (
+            POLICY + "admin: {role: operator}",
+            ["admin.role: nobody can have the role 'operator': identity has neither issuers nor tokens"],
+        ),
+        (POLICY + "admin: {role: operator, enabled: false}", []),
+        (POLICY + "admin: {role: operator}\n" + ISSUER % "discovery: true", []),
+        (
+            POLICY + f"admin: {{role: operator}}\nidentity: {{static_tokens: [{{sha256: {DIGEST}, principal: a}}]}}",
+            [],
+        ),
+        # limits
+        (POLICY + "limits: {requests_per_second: 10, burst: 10, in_flight: 5, total_in_flight: 5}", []),
+        (
+            POLICY + "limits: {requests_per_second: 10, burst: 9}",
+            [
+                (
+                    "limits.burst: 9 is less than requests_per_second (10): a second's requests that come at once are "
+                    "refused"
+                )
+            ],
+        ),
+        (
+            POLICY + "limits: {in_flight: 6, total_in_flight: 5}",
+            ["limits.in_flight: 6 is more than total_in_flight (5), which is for all callers together"],
         ),
         (POLICY + "public_url: https://sign.example:8443/base/", []),
         (POLICY + "public_url: http://[::1]:8181", []),
@@ -133,6 +222,15 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
         (
             POLICY + f"identity: {{static_tokens: [&t {{sha256: {DIGEST}, principal: a}}, *t]}}",
             ["identity.static_tokens[1].sha256: is static_tokens[0] already"],
+        ),
+        # providers
+        (
+            POLICY + "credentials: {providers: {a: {class: assume-role, source: b}, b: {class: x, source: a}}}",
+            ["credentials.providers.a.source: goes round in a circle: a -> b -> a"],
+        ),
+        (
+            POLICY + "credentials: {providers: {main: {class: assume-role, source: mian}}}",
+            ["credentials.providers.main.source: credentials.providers has no 'mian' (did you mean 'main'?)"],
         ),
         # storages
         (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -155,9 +158,9 @@ def test_paths_of_the_file_are_relative_to_it(file: Path) -> None:
             "environment: SIGNPROXY__LISTEN__PROT: unknown setting 'listen.prot' (did you mean 'port'?)",
         ),
         (
-            {"LOG__XYZZY": "1"},
+            {"POLICY__XYZZY": "1"},
             {},
-            "environment: SIGNPROXY__LOG__XYZZY: unknown setting 'log.xyzzy'; known keys: level",
+            "environment: SIGNPROXY__POLICY__XYZZY: unknown setting 'policy.xyzzy'; known keys: path",
         ),
         ({"LISTEN": "{port: 1}"}, {}, "environment: SIGNPROXY__LISTEN: listen is a section; name one of its keys"),
         ({"LISTEN__PORT__X": "1"}, {}, "environment: SIGNPROXY__LISTEN__PORT__X: listen.port has no keys"),
@@ -173,7 +176,7 @@ def test_paths_of_the_file_are_relative_to_it(file: Path) -> None:
             {},
             (
                 "environment: SIGNPROXY__LISTEN__HOST: '0.0.0.0' is beyond loopback, and not encrypted; "
-                "set listen.allow_remote: true"
+                "set listen.tls or listen.allow_remote"
             ),
         ),
         ({}, {"log.levle": "info"}, "command line: log.levle: unknown setting 'log.levle' (did you mean 'level'?)"),
@@ -233,6 +236,24 @@ def test_an_unusable_file_is_named(file: Path, content: bytes | None, problem: s
     if content is not None:
         file.write_bytes(content)
     assert faults_of(file, {}) == [problem]
+
+
+@pytest.mark.parametrize(("size", "told"), ((0, ""), (MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes")))
+def test_a_pipe_is_read(file: Path, size: int, told: str) -> None:
+    """Settings that are kept encrypted could not be passed on by what decrypts them: `--config <(sops …)`."""
+    os.mkfifo(file)
+
+    def write() -> None:
+        with suppress(BrokenPipeError), file.open("wb") as pipe:
+            pipe.write(b"policy: {path: p}\n" + b"#" * size)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    if told:
+        assert told in faults_of(file, {})[0]
+    else:
+        assert load_settings(file, {}).policy.path == str(file.parent / "p")
+    writer.join()
 
 
 def test_a_byte_order_mark_is_no_key(file: Path) -> None:

@@ -16,9 +16,27 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
-from signproxy.model import BY_LOCATION, Allow, Pod, Principal, Subject
+from signproxy.gate.refusals import KNOWN_CALLERS, MAX_DETAIL_CHARACTERS, MAX_NAME_CHARACTERS, UNKNOWN_CALLERS
+from signproxy.model import BY_LOCATION, Allow, NamedTable, Pod, Principal, Subject
+from signproxy.telemetry.request_log import RequestLine, RequestLog
 from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
 from tests.product import ACCESS_KEY, HOST, Product
+
+
+class _Lines(RequestLog):
+    """Keeps what would be logged."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self, lines: list[RequestLine], sample: int = 0) -> None:
+        super().__init__(allowed_sample=sample)
+        self.lines = lines
+
+    def refused(self, line: RequestLine) -> None:
+        self.lines.append(line)
+
+    def allowed(self, line: RequestLine) -> None:
+        self.lines.append(line)
 
 
 class Desk:
@@ -26,7 +44,9 @@ class Desk:
 
     def __init__(self, product: Product) -> None:
         self.product = product
-        self.recorder = Recorder(product.trail, product.metrics, lambda: product.state)
+        self.lines: list[RequestLine] = []
+        log = _Lines(self.lines)
+        self.recorder = Recorder(product.trail, product.metrics, lambda: product.state, log)
 
     async def close(self, ask: Ask, passage: Passage | None = None) -> AuditEvent:
         """Judge, close the passage as the server does, and return its event."""
@@ -352,3 +372,136 @@ async def test_an_accepted_unsafe_storage_is_in_every_event() -> None:
     with _desk(accepted_unsafe=frozenset({"minio"})) as desk:
         assert (await desk.close(CASES[Reason.UNSAFE_STORAGE])).unsafe_storage is True
         assert (await desk.close(Ask())).unsafe_storage is False
+
+
+# -- for the operator --------------------------------------------------------------------------------------------------
+
+
+async def test_a_refusal_is_remembered_with_what_explains_it() -> None:
+    """At three in the morning nobody wants to search an audit trail for what happened a minute ago."""
+    with _desk() as desk:
+        passage = new_passage()
+        event = await desk.close(CASES[Reason.OUTSIDE_TABLE], passage)
+        (refusal,) = desk.recorder.refusals()
+        assert msgspec.to_builtins(refusal) == {
+            "at": passage.wall,
+            "request_id": "request-1",
+            "event_id": "event-1",
+            "operation": "GetObject",
+            "reason": "outside_table",
+            "principal": "static/writer",
+            "catalog": "lake",
+            "table": "ns.t1",
+            "detail": event.detail,
+        }
+
+
+async def test_what_is_served_is_not_remembered() -> None:
+    """It would wash away the refusals, and is in the trail."""
+    with _desk() as desk:
+        await desk.close(Ask())
+        assert desk.recorder.refusals() == ()
+        assert desk.lines == []
+
+
+def test_the_newest_refusals_of_known_and_unknown_callers_are_kept() -> None:
+    """Somebody who knocks without a token must not wash away what a job is refused for; and memory is bounded."""
+    with _desk() as desk:
+        for number in range(3 * KNOWN_CALLERS):
+            passage = Passage(Kind.SIGN, f"known-{number}", "r", "", "")
+            passage.subject = Subject.of(_caller())
+            passage.wall = float(number)
+            desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "d" * 100_000)
+        for number in range(1_000):
+            passage = Passage(Kind.SIGN, f"unknown-{number}", "r", "", "")
+            passage.wall = 50.5 + number / 1_000
+            desk.recorder.refused(passage, Reason.TOKEN_MISSING, "")
+        refusals = desk.recorder.refusals()
+    assert [refusal.at for refusal in refusals] == sorted((refusal.at for refusal in refusals), reverse=True)
+    known = [refusal.event_id for refusal in refusals if refusal.principal]
+    assert known == [f"known-{number}" for number in range(3 * KNOWN_CALLERS - 1, 2 * KNOWN_CALLERS - 1, -1)]
+    assert [refusal.event_id for refusal in refusals if not refusal.principal] == [
+        f"unknown-{number}" for number in range(999, 999 - UNKNOWN_CALLERS, -1)
+    ]
+    assert {len(refusal.detail) for refusal in refusals} == {0, MAX_DETAIL_CHARACTERS}
+
+
+def test_the_names_of_a_remembered_refusal_are_bounded() -> None:
+    """A path of 24 KiB may name a table."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.catalog = "c" * 24_000
+        passage.target = NamedTable("n" * 24_000, "t" * 24_000)
+        desk.recorder.refused(passage, Reason.CATALOG_UNKNOWN, "")
+        (refusal,) = desk.recorder.refusals()
+    assert (len(refusal.catalog), len(refusal.table)) == (MAX_NAME_CHARACTERS, MAX_NAME_CHARACTERS)
+
+
+@pytest.mark.parametrize(("namespace", "table"), (("a\x1fb c", "a.b c.t"), ("", "t")))
+def test_a_table_is_written_as_people_write_it(namespace: str, table: str) -> None:
+    """Levels joined by a control character are how the wire has them."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.catalog = "lake"
+        passage.target = NamedTable(namespace, "t")
+        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "")
+        assert desk.recorder.refusals()[0].table == table
+        assert desk.lines[0].table == f"lake.{table}"
+
+
+async def test_a_refusal_is_logged_as_it_was_answered() -> None:
+    """The line is found by the request id that the caller was given."""
+    with _desk() as desk:
+        event = await desk.close(CASES[Reason.OUTSIDE_TABLE])
+        assert desk.lines == [
+            RequestLine(
+                request_id="request-1",
+                event_id="event-1",
+                principal="static/writer",
+                table="lake.ns.t1",
+                op="GetObject",
+                decision="deny",
+                reason="outside_table",
+                status=403,
+                ms=event.total_us / 1000,
+            )
+        ]
+
+
+def test_a_refusal_that_the_trail_does_not_take_is_told_as_what_the_caller_gets() -> None:
+    """The caller is answered 503; who looks for that among the metrics, the log or the refusals must find it."""
+    with _desk() as desk:
+        desk.product.trail.close(5.0)
+        passage = new_passage()
+        passage.subject = Subject.of(_caller())
+        with pytest.raises(Refused) as refused:
+            desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "why")
+        assert refused.value.reason is Reason.AUDIT_UNAVAILABLE
+        assert desk.counted() == [
+            'signproxy_requests_total{op="sign",decision="error",reason="audit_unavailable"} 1',
+        ]
+        (line,) = desk.lines
+        assert (line.reason, line.status, line.decision) == ("audit_unavailable", 503, "error")
+        (refusal,) = desk.recorder.refusals()
+        assert (refusal.reason, refusal.detail) == ("audit_unavailable", "closed; refused for table_unknown before")
+
+
+async def test_a_sample_of_what_is_served_is_logged_where_asked() -> None:
+    """A request that is served leaves no other line."""
+    with _desk() as desk:
+        lines: list[RequestLine] = []
+        product = desk.product
+        recorder = Recorder(product.trail, product.metrics, lambda: product.state, _Lines(lines, sample=2))
+        for _ in range(4):
+            passage = new_passage()
+            await judge(product, Ask(), passage)
+            passage.judged_ns = passage.started_ns
+            recorder.signed(passage, allow_of(passage))
+        config = Passage(Kind.CONFIG, "event-2", "request-2", "", "")
+        recorder.answered(config)
+    assert [(line.op, line.reason, line.status) for line in lines] == [
+        ("GetObject", "allowed", 200),
+        ("GetObject", "allowed", 200),
+        ("config", "allowed", 200),
+    ]
+    assert {line.table for line in lines} == {"lake.ns.t1", ""}

@@ -15,8 +15,8 @@ from signproxy.errors import Refused
 from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
-from signproxy.server import connection
-from signproxy.server.connection import read_plain
+from signproxy.server import exchange
+from signproxy.server.plain import read_plain
 from tests.product import SIGN_T1, Product, sign_message, token_of
 
 BODY = msgspec.json.encode(sign_message())
@@ -139,7 +139,7 @@ async def test_both_ways_answer_alike(
     seen = []
     for direct in (True, False):
         if not direct:
-            monkeypatch.setattr(connection, "read_plain", lambda _: None)
+            monkeypatch.setattr(exchange, "read_plain", lambda _: None)
         async with Product().running() as product:
             (answer,) = await _exchange(product, data)
             (event,) = product.events()
@@ -208,7 +208,7 @@ async def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_client_that_does_not_read_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers that nobody reads must not fill the memory: beyond a bound aiohttp's flow control takes over."""
-    monkeypatch.setattr(connection, "MAX_UNREAD", -1)
+    monkeypatch.setattr(exchange, "MAX_UNREAD", -1)
     async with Product().running() as product:
         (answer,) = await _exchange(product, _bytes(PLAIN))
         assert answer.startswith(b"HTTP/1.1 200 ")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signproxy.audit.trail import OnError
+from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.server import app
 from signproxy.server.message import MAX_BULK_MESSAGE, MAX_MESSAGE, read_bearer, read_message, read_request_id
@@ -330,6 +331,7 @@ async def test_a_fault_of_ours_is_no_500_and_leaves_an_event(capfd: pytest.Captu
 async def test_anonymous_floods_become_a_few_events() -> None:
     """Without a token anyone could fill the disk with refusals."""
     async with Product().running() as product:
+        product.handler.limits.replace(LimitSettings(unauthenticated_per_second=1_000))
         for _ in range(100):
             assert (await product.call("POST", SIGN_T1, who=None, body=b"{}"))[0] == 401
         assert len(product.events()) == 60

@@ -66,19 +66,20 @@ def test_a_server_imports_its_libraries_without_reading_certificates(tmp_path: P
     settings = tmp_path / "signproxy.yaml"
     settings.write_text("policy: {path: missing}")
     code = f"""
-import os, pathlib, ssl, sys
+import os, ssl, sys
 read = []
 load = ssl.SSLContext.load_default_certs
 def watched(context, *purpose):
     read.append([os.environ.get(name) for name in {VARIABLES!r}])
     load(context, *purpose)
 ssl.SSLContext.load_default_certs = watched
-from signproxy.config import load_settings
-from signproxy.errors import PolicyInvalid
+from signproxy.config.source import SettingsSource
+from signproxy.errors import Invalid
 from signproxy.server import serve
+source = SettingsSource({str(settings)!r})
 try:
-    serve(load_settings(pathlib.Path({str(settings)!r}), {{}}))
-except PolicyInvalid:
+    serve(source, source.load())
+except Invalid:
     assert "aiohttp.web" in sys.modules
     assert all(each == [os.devnull] * 2 for each in read), read
     ssl.create_default_context()

@@ -15,13 +15,14 @@ from signproxy.telemetry.families import (
     MAX_CHILDREN,
     Counted,
     Fold,
+    ReadFamily,
     Registry,
     Sample,
     Stability,
     Type,
     add_up,
 )
-from signproxy.telemetry.metrics import STAGE_BOUNDS, Metrics, all_metrics
+from signproxy.telemetry.metrics import STAGE_BOUNDS, Metrics, Result, all_metrics
 
 
 def scraped(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -74,16 +75,14 @@ def test_every_metric_is_read_by_prometheus_own_parser() -> None:
     """An exposition that Prometheus refuses takes all metrics with it."""
     metrics = Metrics("1")
     metrics.answered("GetObject", "allow", "allowed", 10)
-    metrics.jwks_refresh.labels("success").inc()
-    metrics.jwks_age_seconds.read_from(lambda: {("idp",): 12.5})
     metrics.policy_revision.replace(("5f2c",), 1)
     metrics.policy_epoch.labels().set(7)
-    metrics.policy_reload.labels("failure").inc()
-    metrics.policy_reload_seconds.labels().observe(0.2)
-    for read in (metrics.audit_queue_depth, metrics.audit_written, metrics.audit_dropped, metrics.audit_refused):
-        read.read_from(lambda: {(): 5})
-    metrics.audit_errors.read_from(lambda: {(): 0})
-    metrics.credentials_expiry.read_from(lambda: {("lake",): math.inf})
+    metrics.reloaded(Result.FAILURE, 0.2)
+    # Whatever is kept elsewhere.
+    for read in vars(metrics).values():
+        if isinstance(read, ReadFamily):
+            values = {tuple(f"a {label}" for label in read.family.labels): math.inf}
+            read.read_from(partial(dict, values))
     families = {family.name: family for family in text_string_to_metric_families(metrics.render().decode())}
     # The parser takes `_total` off the names of counters.
     assert set(families) == {family.name.removesuffix("_total") for family in all_metrics()}
@@ -113,7 +112,9 @@ def test_names_follow_the_conventions_and_every_metric_is_described() -> None:
 def test_no_metric_is_labelled_by_who_or_what() -> None:
     """A series per principal or table would take the memory of the pod and of whoever scrapes it."""
     labels = {label for family in all_metrics() for label in family.labels}
-    assert labels == {"op", "decision", "reason", "stage", "issuer", "result", "rev", "storage", "version", "python"}
+    closed = {"op", "decision", "reason", "stage", "result", "caller", "rev", "digest", "version", "python"}
+    # Closed as well: the operator's settings and policy name them.
+    assert labels == closed | {"issuer", "storage", "listener"}
 
 
 @pytest.mark.parametrize("text", ('say "yes"', "back\\slash", "two\nlines", "\u20ac", "a,b}{=", "", "\udcff"))
@@ -173,7 +174,9 @@ def test_a_snapshot_travels_between_processes() -> None:
     assert msgspec.json.decode(sent, type=tuple[Counted, ...]) == snapshot
 
 
-@pytest.mark.parametrize(("fold", "expected"), ((Fold.SUM, 6.0), (Fold.MIN, 1.0), (Fold.MAX, 3.0)), ids=str)
+@pytest.mark.parametrize(
+    ("fold", "expected"), ((Fold.SUM, 6.0), (Fold.MIN, 1.0), (Fold.MAX, 3.0), (Fold.ONCE, 3.0)), ids=str
+)
 def test_a_gauge_says_how_it_folds(fold: Fold, expected: float) -> None:
     """The sum of two epochs or ages is no epoch and no age."""
     registry = Registry()
@@ -192,6 +195,65 @@ def test_an_info_metric_forgets_its_former_value() -> None:
         metrics.policy_revision.replace((rev,), 1)
     revisions = [labels for name, labels in scraped(metrics.render()) if name == "signproxy_policy_revision_info"]
     assert revisions == [(("rev", "two"),)]
+
+
+def test_what_a_dead_worker_counted_stays() -> None:
+    """A sum that falls when a worker dies is a restart to Prometheus, and a spike of all the others' requests."""
+    fleet, worker = Metrics("1"), Metrics("1")
+    for _ in range(5):
+        worker.signed("GetObject", 30, 60, 100)
+    worker.policy_epoch.labels().set(3)
+    worker.audit_queue_depth.read_from(lambda: {(): 7})
+    worker.audit_written.read_from(lambda: {(): 5})
+    before = scraped(fleet.render(worker.snapshot()))
+    fleet.retain(worker.snapshot())
+    successor = Metrics("1")
+    successor.signed("GetObject", 30, 60, 100)
+    successor.policy_epoch.labels().set(4)
+    after = scraped(fleet.render(successor.snapshot()))
+    signed = ("signproxy_requests_total", (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed")))
+    assert (before[signed], after[signed]) == (5, 6)
+    assert after["signproxy_request_duration_seconds_count", (("stage", "sign"),)] == 6
+    assert after["signproxy_audit_written_total", ()] == 5
+    # Its states ended with it: nothing waits in a dead worker's queue, and its old policy holds nobody up.
+    assert ("signproxy_audit_queue_depth", ()) not in after
+    assert after["signproxy_policy_epoch", ()] == 4
+    fleet.retain(successor.snapshot())
+    assert scraped(fleet.render())[signed] == 6
+
+
+def test_no_counter_falls_while_workers_come_and_go() -> None:
+    """Every counter is watched by its rate, and a rate over a fall is wrong by the whole count."""
+    fleet = Metrics("1")
+    worker = Metrics("1")
+    seen: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    for turn in range(20):
+        worker.answered("sign", "deny", "token_missing", turn)
+        worker.log_suppressed.inc()
+        if turn % 4 == 3:
+            fleet.retain(worker.snapshot())
+            worker = Metrics("1")
+        now = {
+            sample: value
+            for sample, value in scraped(fleet.render(worker.snapshot())).items()
+            if sample[0].endswith(("_total", "_bucket", "_count", "_sum"))
+        }
+        assert [sample for sample, value in now.items() if value < seen.get(sample, 0)] == []
+        seen = now
+    assert seen["signproxy_log_suppressed_total", ()] == 20
+
+
+def test_a_reload_is_counted_by_its_result() -> None:
+    """An increase from no sample to one is none to Prometheus, so both are there from the start."""
+    metrics = Metrics("1")
+    name = "signproxy_config_reload_total"
+    assert [scraped(metrics.render())[name, (("result", result.value),)] for result in Result] == [0, 0]
+    metrics.reloaded(Result.SUCCESS, 0.2)
+    metrics.reloaded(Result.FAILURE, 70)
+    seen = scraped(metrics.render())
+    assert [seen[name, (("result", result.value),)] for result in Result] == [1, 1]
+    assert seen["signproxy_config_reload_seconds_bucket", (("le", "60"),)] == 1
+    assert seen["signproxy_config_reload_seconds_count", ()] == 2
 
 
 def test_labels_that_a_caller_chooses_do_not_fill_the_memory() -> None:

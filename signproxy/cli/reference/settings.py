@@ -9,6 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from signproxy.cli.reference.markdown import code, table
+from signproxy.config.difference import effect_of
 from signproxy.config.environment import PREFIX
 from signproxy.config.paths import bare
 from signproxy.config.settings import Settings
@@ -28,8 +29,16 @@ become somebody else nor have a signature sent to a host of his own.
 4. flags of the command line; `--set section.key=value` reaches every setting.
 
 Later ones win. An unknown key or variable is an error that names its path and the nearest known one, and every fault is
-told at once. `signproxy check-config` tells them without starting. All settings need a restart; only the policy is
-reloaded.
+told at once.
+
+* `signproxy check-config` checks all of it as a start would, with the policy, certificates and keys, without starting.
+  Exit code 0 means that a start will not be refused; what works and is worth a word is a warning.
+* `signproxy print-config` prints every value and where it was said (a line of the file, a variable, the command line,
+  or the default), with secrets masked. What it prints is a settings file again. `--defaults` prints the defaults.
+* [settings.schema.json](settings.schema.json) is the file's JSON Schema, for editors:
+  `# yaml-language-server: $schema=<its path>` in the first line.
+
+All three take the flags of `signproxy serve`.
 
 * **YAML** is read strictly: only `true` and `false` are booleans, keys are text, duplicate keys, tags and merge keys
   are errors. Numbers with a leading zero and dates stay text.
@@ -39,7 +48,37 @@ reloaded.
 * **Paths** in the file are relative to the file, all others to the working directory.
 * **Secrets** never stand in the settings. They stay in files (`secret_file`, `secret_access_key_file`, …) or in
   variables that a provider's property names.
-* **Durations and sizes** are whole numbers with the unit in the key's name.
+* **Durations and sizes** are numbers with the unit in the key's name.
+
+## When they take effect
+
+Files are looked at every `reload.poll_seconds`: the settings file, the policy, keys, secrets and certificates. What
+changed is read and checked as a whole, on every worker, and takes effect on all of them or on none; SIGHUP asks for it
+at once. Settings marked "restart" below stay as they were until then, and the log names them. The environment and the
+command line of a process never change.
+
+Kubernetes shows changes of a ConfigMap or Secret about a minute later, and never in a file that is mounted by itself
+(`subPath`): mount the directory.
+
+## TLS
+
+TLS is on where `tls.cert_file` is set; TCP then speaks nothing else. It is TLS 1.2 or 1.3, with HTTP/1.1. New files are
+checked before they are used: if the key does not belong to the certificate, if a file is cut off, or if the certificate
+has ended, the old pair is served on and the log says why. Open connections go on; new ones see the new certificate.
+TLS cannot be switched on or off without a restart. Java clients take the authority from the JVM's trust store.
+
+## Unix sockets
+
+A Unix socket is served beside the port, or instead of it with `listen.tcp: false`, and never with TLS. It has the
+permissions of `socket_mode` from its first moment. The file of a server that is no more is replaced; where another
+server answers on it, the start is refused. Whoever may write to its directory can put a socket of his own there.
+
+## What the process keeps to itself
+
+At its start each process switches core files off, and asks the kernel to let nobody but root read its memory, its
+environment or its open files, or trace it: other processes of its user in the same pod are kept out. Debuggers and
+profilers are, too. Where a sandbox refuses that, the log says so and serving goes on. Files of secrets that every user
+can read are named in the log; in Kubernetes, set `defaultMode: 0440` with a `fsGroup`.
 
 ## A complete file
 
@@ -48,6 +87,8 @@ reloaded.
 
 ## All settings
 """
+
+_TITLES = ("key", "type", "default", "takes effect by", "meaning, and its variable")
 
 EXAMPLE = """\
 policy:
@@ -104,26 +145,32 @@ def _section(path: str, kind: inspect.StructType) -> str:
     heading = f"### {code(path)}\n" if path else "### The top\n"
     rows = [_row(path, field) for field in kind.fields if not isinstance(bare(field.type), inspect.StructType)]
     said = (kind.cls.__doc__ or "").strip()
+    return "\n".join([heading, f"{said}\n", table(_TITLES, rows) if rows else ""]).rstrip() + "\n"
+
+
+def _row(path: str, field: inspect.Field) -> tuple[str, ...]:
+    where = f"{path}.{field.encode_name}".lstrip(".")
     return (
-        "\n".join([heading, f"{said}\n", table(("key", "type", "default", "meaning"), rows) if rows else ""]).rstrip()
-        + "\n"
+        code(field.encode_name),
+        _type(field.type),
+        _default(field),
+        effect_of(where).value,
+        f"{_meaning(field)} {code(_variable(where))}".strip(),
     )
 
 
-def _row(path: str, field: inspect.Field) -> tuple[str, str, str, str]:
-    return code(field.encode_name), _type(field.type), _default(field), _meaning(path, field)
-
-
-def _meaning(path: str, field: inspect.Field) -> str:
+def _meaning(field: inspect.Field) -> str:
     said = ""
     kind = field.type
     while isinstance(kind, inspect.Metadata):
         said = said or str((kind.extra_json_schema or {}).get("description", ""))
         kind = kind.type
-    if "[]" in path or "<name>" in path:
-        return said
-    variable = "__".join([*path.split("."), field.encode_name] if path else [field.encode_name]).upper()
-    return f"{said} {code(PREFIX + variable)}"
+    return said
+
+
+def _variable(path: str) -> str:
+    """Return the variable of a setting; a member of a list has none."""
+    return "" if "[]" in path else PREFIX + path.replace(".", "__").upper()
 
 
 def _type(kind: inspect.Type) -> str:
@@ -131,7 +178,11 @@ def _type(kind: inspect.Type) -> str:
         case inspect.BoolType():
             return "`true` or `false`"
         case inspect.IntType(ge=least, le=most):
-            return f"number, {least} to {most}"
+            return f"whole number, {least} to {most}"
+        case inspect.FloatType(ge=least, le=most):
+            return f"number, {least:g} to {most:g}"
+        case inspect.StrType(pattern=str(pattern)):
+            return f"text of the form {code(pattern)}"
         case inspect.EnumType(cls=cls):
             return ", ".join(code(str(member.value)) for member in cls)
         case inspect.VarTupleType(item_type=item_type):

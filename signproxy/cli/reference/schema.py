@@ -1,0 +1,35 @@
+"""Write the JSON Schema of the settings, for editors and for checks of charts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from signproxy.config.settings import Settings
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_COMMENT = "Generated from the code by `python -m signproxy.cli.docs`; do not edit."
+
+
+def page() -> str:
+    """Return the schema of a settings file."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema: what each key takes, and that there are no others.
+
+    What one setting demands of another is not in it; `signproxy check-config` knows that as well.
+    """
+    made = msgspec.json.schema(Settings)
+    sections = made["$defs"]
+    for section in sections.values():
+        if "properties" in section:
+            section["additionalProperties"] = False
+        for name, key in section.get("properties", {}).items():
+            # A section's default is told at its own keys.
+            if isinstance(key.get("default"), dict):
+                section["properties"][name] = {word: value for word, value in key.items() if word != "default"}
+    return {"$schema": _DIALECT, "$comment": _COMMENT, "title": "Settings of signproxy", **made}

@@ -1,0 +1,118 @@
+"""Find what works, and is worth a word: secrets that others can read, files that will never be seen to change."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import inspect
+
+from signproxy.config.identity import IssuerSettings
+from signproxy.config.mounts import frozen_mounts
+from signproxy.config.paths import is_file_property, says
+from signproxy.config.settings import AdminSettings, AuditSettings, ListenSettings, Settings, TlsSettings
+from signproxy.config.storage import ProviderSettings
+from signproxy.documents import child, described
+from signproxy.errors import Finding
+
+SECRETS = frozenset({(TlsSettings, "key_file"), (IssuerSettings, "secret_file"), (IssuerSettings, "token_file")})
+"""Settings that name a file which nobody else may read. Files of credential providers are such files as well."""
+
+WRITTEN = frozenset({(AuditSettings, "path"), (ListenSettings, "socket"), (AdminSettings, "socket")})
+"""Settings that name what signproxy makes itself."""
+
+_PUBLIC_PROPERTIES = frozenset({"ca_file"})
+
+
+class NamedFile(NamedTuple):
+    """A file that a setting names, and that is read."""
+
+    path: str
+    """Of the setting."""
+    file: Path
+    secret: bool
+
+
+def advice(settings: Settings, file: str = "") -> Iterator[Finding]:
+    """Yield what an operator should know of the files that the settings name, and of the settings' own."""
+    files = list(files_of(settings))
+    for named in files:
+        problem = _unreadable(named.file) or (_exposed(named.file) if named.secret else "")
+        if problem:
+            yield Finding("", named.path, problem)
+    own = [NamedFile("", Path(file), secret=False)] if file else []
+    by_file = {named.file: named.path for named in (*files, *own)}
+    for frozen in frozen_mounts(by_file):
+        problem = f"{str(frozen)!r} is mounted by itself (subPath): its changes are never seen; mount the directory"
+        yield Finding("" if by_file[frozen] else file, by_file[frozen], problem)
+    for section, where in (("listen", settings.listen), ("admin", settings.admin)):
+        if where.socket and (problem := _open_to_others(Path(where.socket).parent)):
+            yield Finding("", f"{section}.socket", problem)
+
+
+def files_of(settings: Settings) -> Iterator[NamedFile]:
+    """Yield every file that the settings name to be read, a policy directory among them."""
+    yield from _walk(settings, "")
+
+
+def _walk(value: object, path: str) -> Iterator[NamedFile]:
+    match value:
+        case msgspec.Struct():
+            kind = described(type(value))
+            fields = kind.fields if isinstance(kind, inspect.StructType) else ()
+            for field in fields:
+                below, where = getattr(value, field.name), child(path, field.encode_name)
+                if says(field.type, "path"):
+                    known = (type(value), field.name)
+                    if below and known not in WRITTEN:
+                        yield NamedFile(where, Path(below), known in SECRETS)
+                else:
+                    yield from _properties(value, where) if says(field.type, "file_properties") else _walk(below, where)
+        case Mapping():
+            for name, below in value.items():
+                yield from _walk(below, child(path, name))
+        case tuple():
+            for index, below in enumerate(value):
+                yield from _walk(below, child(path, index))
+        case _:
+            pass
+
+
+def _properties(provider: msgspec.Struct, path: str) -> Iterator[NamedFile]:
+    if isinstance(provider, ProviderSettings):
+        for name, value in provider.properties.items():
+            if is_file_property(name) and value:
+                yield NamedFile(child(path, name), Path(value), name not in _PUBLIC_PROPERTIES)
+
+
+def _unreadable(file: Path) -> str:
+    try:
+        file.stat()
+    except OSError as error:
+        return f"{str(file)!r} cannot be read: {error.strerror}"
+    return "" if os.access(file, os.R_OK) else f"{str(file)!r} cannot be read by this user"
+
+
+def _exposed(file: Path) -> str:
+    """Say so if every user of the machine can read the file; its directories may keep them from it."""
+    real = file.resolve()
+    mode = real.stat().st_mode
+    if not mode & stat.S_IROTH or not all(parent.stat().st_mode & stat.S_IXOTH for parent in real.parents):
+        return ""
+    permissions = f"{stat.S_IMODE(mode):04o}"
+    return f"{str(file)!r} can be read by every user here (mode {permissions}); in Kubernetes, set defaultMode: 0440"
+
+
+def _open_to_others(directory: Path) -> str:
+    """Say so if others could put a socket of their own in the place of ours, and be sent the clients' tokens."""
+    try:
+        mode = directory.stat().st_mode
+    except OSError:
+        return ""
+    if not mode & stat.S_IWOTH or mode & stat.S_ISVTX:
+        return ""
+    return f"in {str(directory)!r}, every user here can replace the socket by his own (mode {stat.S_IMODE(mode):04o})"

@@ -1,0 +1,292 @@
+"""Answer whole sign requests as they arrive, without a task of their own; leave everything else to aiohttp.
+
+aiohttp makes a task, a request and a writer for each request, which costs more than the decision and the signature
+together; and a parser and a task for each connection, which a flood of connections would make it pay for. A request
+that came in one piece, in the plainest form of HTTP/1.1, needs none of them. Any other one goes to aiohttp, and so
+does everything that follows on its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from aiohttp import web
+
+from signproxy.server.plain import read_plain
+from signproxy.server.reply import Reply
+
+if TYPE_CHECKING:
+    from signproxy.server.connection import AtOnce, DirectServer
+    from signproxy.server.limits import Hold
+
+MAX_UNREAD = 64 * 1024
+"""Bytes of answers that a client may leave unread before it has to wait for each of them."""
+
+HEAD_SECONDS = 10.0
+"""From the first byte of a request to the last of its head; real ones come in one packet, or two."""
+
+STRANGER_SECONDS = 10.0
+"""How long a connection is kept that has shown no token yet: connections are what strangers could use up."""
+
+# Whoever gets one of these has shown a token that is believed.
+_KNOWN = frozenset({200, 403, 429})
+
+
+class Connection(asyncio.Protocol):
+    """A connection that is answered directly until it sends anything else than plain requests."""
+
+    __slots__ = (
+        "_at_once",
+        "_clock",
+        "_handler",
+        "_head_timer",
+        "_held",
+        "_hold_timer",
+        "_idle_limit",
+        "_idle_since",
+        "_idle_timer",
+        "_loop",
+        "_parsed",
+        "_remote",
+        "_requests",
+        "_server",
+        "_stranger",
+        "_waiting",
+        "_wire",
+        "_writing_paused",
+    )
+
+    def __init__(self, server: DirectServer, handler: AtOnce, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._handler = handler
+        self._at_once: AtOnce | None = handler
+        self._loop = loop
+        self._clock = loop.time
+        self._stranger = True
+        self._remote = ""
+        self._idle_limit = min(STRANGER_SECONDS, server.idle_limit)
+        self._idle_since = 0.0
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._hold_timer: asyncio.TimerHandle | None = None
+        self._held: Reply | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        self._parsed: Parsed | None = None
+        self._requests = 0
+        self._writing_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; a connection that says nothing is closed like one that has nothing more to say."""
+        # Not asked by its type: uvloop's transports are no asyncio.Transport, though they do all of it.
+        self._wire = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self._remote = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._idle_since = self._clock()
+        self._idle_timer = self._loop.call_later(self._idle_limit, self._close_if_idle)
+        self._server.opened(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End, and every timer and held answer with it."""
+        self._at_once = None
+        for timer in (self._idle_timer, self._head_timer):
+            if timer is not None:
+                timer.cancel()
+        self.release()
+        parsed, self._parsed = self._parsed, None
+        if parsed is not None:
+            parsed.connection_lost(exc)
+        self._server.closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a plain request at once, or hand this and all that follows to aiohttp."""
+        handler = self._at_once
+        if handler is not None:
+            plain = read_plain(data)
+            if plain is not None and self._wire.get_write_buffer_size() <= MAX_UNREAD:
+                path, headers, body = plain
+                reply = handler.at_once(path, headers, self._remote, body)
+                if reply is not None:
+                    if self._stranger:
+                        self.note(reply)
+                    if reply.hold is None or not self._hold(reply, reply.hold):
+                        self._send(reply)
+                    return
+            self.leave_to_aiohttp()
+        parsed = self._parsed
+        if parsed is None:
+            # An answer is held back and nothing is read: what arrives all the same could not be answered in order.
+            self._wire.abort()
+            return
+        parsed.data_received(data)
+        if not self._requests and self._head_timer is None:
+            # Whole or not: a request that is whole begins before long.
+            self._head_timer = self._loop.call_later(HEAD_SECONDS, self._end_slow_head)
+
+    def eof_received(self) -> None:
+        """Let the transport close: whoever sends nothing more gets nothing more."""
+
+    def pause_writing(self) -> None:
+        """Tell aiohttp that the client does not read."""
+        self._writing_paused = True
+        if self._parsed is not None:
+            self._parsed.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Tell aiohttp that it does again."""
+        self._writing_paused = False
+        if self._parsed is not None:
+            self._parsed.resume_writing()
+
+    def leave_to_aiohttp(self) -> None:
+        """Give aiohttp all that is received from now on."""
+        self._at_once = None
+        self._parsed = self._server.parsed(self)
+        self._parsed.connection_made(self._wire)
+        if self._writing_paused:
+            self._parsed.pause_writing()
+
+    def begin(self) -> None:
+        """Take note that aiohttp has a request in hand."""
+        self._requests += 1
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def end(self) -> None:
+        """Take note that it is answered."""
+        self._requests -= 1
+        self._idle_since = self._clock()
+
+    def note(self, reply: Reply) -> None:
+        """Keep the connection as long as those of callers once it has proved to be one."""
+        if self._stranger and reply.status in _KNOWN:
+            self._stranger = False
+            self._idle_limit = self._server.idle_limit
+            self._server.known(self)
+
+    async def hold_back(self, reply: Reply) -> None:
+        """Wait as long as an answer of aiohttp's is held back."""
+        hold, wire = reply.hold, self._wire
+        if hold is None or wire.is_closing():
+            return
+        if not hold.among.begin():
+            reply.closes = True
+            return
+        # aiohttp may have stopped reading for reasons of its own, and then begins again by itself.
+        reads = wire.is_reading()
+        try:
+            wire.pause_reading()
+            self._waiting = self._loop.create_future()
+            self._hold_timer = self._loop.call_later(hold.seconds, self.release)
+            await self._waiting
+        finally:
+            hold.among.end()
+            self._waiting = None
+            self._forget_hold_timer()
+            if reads and not wire.is_closing():
+                wire.resume_reading()
+
+    def release(self) -> None:
+        """Send what is held back now; to a connection that is lost it only ends the waiting."""
+        if self._waiting is not None:
+            if not self._waiting.done():
+                self._waiting.set_result(None)
+            return
+        reply = self._held
+        if reply is None or reply.hold is None:
+            return
+        self._held = None
+        self._forget_hold_timer()
+        reply.hold.among.end()
+        if not self._wire.is_closing():
+            self._at_once = self._handler
+            self._send(reply)
+            self._wire.resume_reading()
+
+    def wind_down(self) -> None:
+        """End now if nothing is in flight, else with the next answer."""
+        if self._held is not None:
+            self._held.closes = True
+        if self._is_idle:
+            self.close()
+        else:
+            self.release()
+
+    def close(self) -> None:
+        """End; what was not read until now is not waited for."""
+        if self._wire.get_write_buffer_size():
+            self._wire.abort()
+        else:
+            self._wire.close()
+
+    def abort(self) -> None:
+        """End whatever is under way."""
+        self._wire.abort()
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self._requests and self._head_timer is None and self._held is None and self._waiting is None
+
+    def _send(self, reply: Reply) -> None:
+        self._wire.write(reply.whole())
+        self._idle_since = self._clock()
+        if reply.closes:
+            self._wire.close()
+
+    def _hold(self, reply: Reply, hold: Hold) -> bool:
+        """Keep an answer back, and read nothing meanwhile; False if too many are kept, which ends the connection."""
+        if not hold.among.begin():
+            reply.closes = True
+            return False
+        self._held = reply
+        self._hold_timer = self._loop.call_later(hold.seconds, self.release)
+        self._at_once = None
+        self._wire.pause_reading()
+        return True
+
+    def _forget_hold_timer(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+
+    def _end_slow_head(self) -> None:
+        self._server.limits.connections.slow += 1
+        self.close()
+
+    def _close_if_idle(self) -> None:
+        left = self._idle_since + self._idle_limit - self._clock()
+        if not self._is_idle:
+            # Each thing that may be under way has a time limit of its own.
+            left = self._idle_limit
+        if left > 0:
+            self._idle_timer = self._loop.call_later(left, self._close_if_idle)
+        else:
+            self.close()
+
+
+class Parsed(web.RequestHandler):
+    """aiohttp's side of a connection."""
+
+    __slots__ = ("_server", "connection")
+
+    def __init__(self, server: DirectServer, connection: Connection, **options: Any) -> None:
+        super().__init__(server, **options)
+        self.connection = connection
+        self._server = server
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer, later if the answer is to be held back."""
+        if isinstance(resp, Reply):
+            await self.connection.hold_back(resp)
+        return await super().finish_response(request, resp, start_time)
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP as any other refusal of a stranger."""
+        if status != 400:
+            return super().handle_error(request, status, exc, message)
+        return self._server.not_http(self, exc)

@@ -1,0 +1,114 @@
+"""Read everything that a reload may change, at one moment and as one value: settings, policy, who is believed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+import msgspec
+
+from signproxy.config.difference import in_force
+from signproxy.config.settings import Settings
+from signproxy.config.source import SettingsSource, digest_of
+from signproxy.credentials.provider import Binding
+from signproxy.errors import Finding, Invalid, SettingsInvalid
+from signproxy.identity.issuer import Issuer
+from signproxy.identity.opaque import StaticTokens
+from signproxy.policy.state import PolicyState
+from signproxy.s3.storage import Storage
+from signproxy.server import build
+from signproxy.server.issuers import issuers_of, keys_digest, static_tokens_of
+
+_LOADING_SWITCH_INTERVAL = 0.0005
+"""Seconds after which the loading thread yields: with CPython's 5 ms each request would wait that long."""
+
+
+class Scope(Enum):
+    """How much of it is read anew."""
+
+    ALL = "all"
+    KEEP_POLICY = "keep_policy"
+    """A rotated key must not cost what a policy of a million tables costs."""
+
+
+class Generation(msgspec.Struct, frozen=True):
+    """A configuration that was read and checked whole."""
+
+    settings: Settings
+    asked: Settings
+    """The settings as they were read; those in force differ where only a start takes them over."""
+    config_digest: str
+    state: PolicyState
+    bindings: tuple[Binding, ...]
+    issuers: tuple[Issuer, ...]
+    static_tokens: StaticTokens
+
+    @property
+    def revision(self) -> str:
+        """What tells this configuration from others, in logs."""
+        return f"{self.config_digest}/{self.state.rev}"
+
+    @property
+    def identity(self) -> str:
+        """What several workers compare, to know that they read the same: keys and secrets included. Not for logs."""
+        return f"{self.revision}/{keys_digest(self.issuers)}"
+
+    @property
+    def storages(self) -> list[Storage]:
+        """Every storage of every catalog, once."""
+        storages: dict[str, Storage] = {}
+        for catalog in self.state.catalogs.values():
+            storages |= catalog.storages
+        return list(storages.values())
+
+
+def load_generation(
+    source: SettingsSource, epoch: int, former: Generation | None = None, scope: Scope = Scope.ALL
+) -> Generation:
+    """Read and check everything; beside a serving loop, in a thread. Raise Invalid with every fault found."""
+    asked = settings = source.load()
+    if former is not None:
+        settings = in_force(former.settings, asked)
+    findings: list[Finding] = []
+    issuers: tuple[Issuer, ...] = ()
+    static_tokens = StaticTokens({})
+    try:
+        issuers, static_tokens = issuers_of(settings.identity), static_tokens_of(settings.identity)
+    except SettingsInvalid as invalid:
+        findings += invalid.findings
+    try:
+        state = _state(settings, epoch, former, scope)
+    except Invalid as invalid:
+        raise Invalid([*findings, *invalid.findings]) from None
+    if findings:
+        raise SettingsInvalid(findings)
+    return Generation(settings, asked, digest_of(settings), state, build.bindings(settings), issuers, static_tokens)
+
+
+def _state(settings: Settings, epoch: int, former: Generation | None, scope: Scope) -> PolicyState:
+    if former is not None and scope is Scope.KEEP_POLICY and _judged_alike(former.settings, settings):
+        return former.state
+    with yielding():
+        return build.policy_source(settings).load(epoch)
+
+
+def _judged_alike(old: Settings, new: Settings) -> bool:
+    """Whether a policy that was accepted under the old settings is the same under the new."""
+    return (
+        old.policy == new.policy
+        and build.bindings(old) == build.bindings(new)
+        and build.single_issuer(old) == build.single_issuer(new)
+    )
+
+
+@contextmanager
+def yielding() -> Iterator[None]:
+    """Let the serving loop in between, whatever the block computes in another thread."""
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(_LOADING_SWITCH_INTERVAL)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(switch_interval)

@@ -1,0 +1,190 @@
+"""Say how much of the server one caller may use up, so that the others do not notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from signproxy.config.settings import LimitSettings
+from signproxy.errors import Reason, Refused
+
+_SECOND = 1_000_000_000
+
+LONGEST_WAIT = 0.1
+"""Seconds that a request may come early: its answer waits that long. PyIceberg gives up at the first 429, and a pool
+of a hundred connections at the default rate waits for 50 ms, so an honest client is slowed down and never refused."""
+
+HOLD_SECONDS = 1.0
+"""How long a refusal for too many requests is held back, on average: whoever waits for it asks once a second."""
+HELD_PER_SECOND = 256
+"""Where more are held, each is held longer, so that answering them takes some hundredths of a core at most."""
+_SPREAD = 0.5
+"""Answers that were held back together go out within half a second before and after, or they would come back so."""
+_GOLDEN = 0.6180339887498949
+"""Its multiples, without their whole parts, lie evenly however many there are."""
+
+SHARE_OF_HELD = 2
+"""One connection in two may wait for a held answer; callers and strangers are counted apart."""
+
+BYTES_PER_REQUEST = 4096
+"""A message counts once more for each of these: a bulk delete of 150 KB takes as long as forty signatures."""
+
+_SWEEP_AT = 1024
+"""Names that are kept before the idle ones among them are looked for."""
+
+
+class Held:
+    """The answers of one kind of caller that are held back: so many at a time, and no more."""
+
+    __slots__ = ("_turn", "limit", "now", "total")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.now = 0
+        self.total = 0
+        self._turn = 0.0
+
+    def begin(self) -> bool:
+        """Take a place; False if there is none."""
+        if self.now >= self.limit:
+            return False
+        self.now += 1
+        self.total += 1
+        return True
+
+    def end(self) -> None:
+        """Give the place back."""
+        self.now -= 1
+
+    def penalty(self) -> Hold:
+        """Return how long the next refusal is to be held back."""
+        self._turn = (self._turn + _GOLDEN) % 1.0
+        return Hold(max(1.0, self.now / HELD_PER_SECOND) * (HOLD_SECONDS + _SPREAD * (2 * self._turn - 1)), self)
+
+
+class Hold(NamedTuple):
+    """How long an answer is held back, and among which ones."""
+
+    seconds: float
+    among: Held
+
+
+class Connections:
+    """The connections of all listeners."""
+
+    __slots__ = ("limit", "open", "slow", "surplus", "unread")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.open = 0
+        self.surplus = 0
+        """Closed because there were too many."""
+        self.slow = 0
+        """Ended because the head of a request did not arrive in time."""
+        self.unread = 0
+        """Ended because what came was no HTTP."""
+
+
+class Limits:
+    """What each principal, and all strangers together, have used up of late; in each process for itself.
+
+    A rate is kept as one number by name: the time at which all that was asked for would have been due at exactly the
+    rate. Where that lies in the past the name is idle, and forgetting it changes nothing.
+    """
+
+    __slots__ = (
+        "_due",
+        "_in_flight",
+        "_interval",
+        "_stranger_due",
+        "_stranger_interval",
+        "_sweep_at",
+        "_tolerance",
+        "_total",
+        "_waiting",
+        "callers",
+        "connections",
+        "in_flight",
+        "strangers",
+    )
+
+    def __init__(self, settings: LimitSettings) -> None:
+        self._due: dict[str, int] = {}
+        self._waiting: dict[str, int] = {}
+        self._sweep_at = _SWEEP_AT
+        self._stranger_due = 0
+        self.in_flight = 0
+        self.connections = Connections(settings.connections)
+        self.callers = Held(0)
+        self.strangers = Held(0)
+        self.replace(settings)
+
+    def replace(self, settings: LimitSettings) -> None:
+        """Hold callers to other settings from now on. What they have used up stays used up."""
+        self._interval = _SECOND // settings.requests_per_second
+        self._tolerance = (settings.burst - 1) * self._interval
+        self._stranger_interval = _SECOND // settings.unauthenticated_per_second
+        self._in_flight = settings.in_flight
+        self._total = settings.total_in_flight
+        self.connections.limit = settings.connections
+        self.callers.limit = self.strangers.limit = settings.connections // SHARE_OF_HELD
+
+    def admit(self, principal: str, now: int) -> Hold | None:
+        """Count a request; return how long its answer has to wait, if at all. Raise Refused if there were too many."""
+        due = self._due.get(principal, 0)
+        if due <= now:
+            if due == 0 and len(self._due) >= self._sweep_at:
+                self._forget_idle(now)
+            self._due[principal] = now + self._interval
+            return None
+        early = due - now - self._tolerance
+        if early <= 0:
+            self._due[principal] = due + self._interval
+            return None
+        if early > LONGEST_WAIT * _SECOND:
+            raise Refused(Reason.RATE_LIMITED, f"{early / _SECOND:.3f} s early")
+        self._due[principal] = due + self._interval
+        return Hold(early / _SECOND, self.callers)
+
+    def give_back(self, principal: str, size: int) -> None:
+        """Uncount a request, and its message, that begins anew."""
+        self._due[principal] -= (1 + size // BYTES_PER_REQUEST) * self._interval
+
+    def charge(self, principal: str, size: int) -> None:
+        """Count a message of so many bytes for what it costs; the request itself is counted already."""
+        due = self._due.get(principal)
+        if due is not None:
+            self._due[principal] = due + size // BYTES_PER_REQUEST * self._interval
+
+    def stranger(self, now: int) -> Hold | None:
+        """Count a refusal of somebody who is not known; return how long it is held back, if at all."""
+        due = max(self._stranger_due, now)
+        # A second's worth may come at once.
+        if due - now > _SECOND - self._stranger_interval:
+            return self.strangers.penalty()
+        self._stranger_due = due + self._stranger_interval
+        return None
+
+    @contextmanager
+    def waiting(self, principal: str) -> Iterator[None]:
+        """Count a request while it may have to be waited for. Raise Refused if there are too many."""
+        mine = self._waiting.get(principal, 0)
+        if mine >= self._in_flight:
+            raise Refused(Reason.IN_FLIGHT_LIMITED, f"{mine} requests in flight")
+        if self.in_flight >= self._total:
+            raise Refused(Reason.OVERLOADED, f"{self.in_flight} requests in flight")
+        self._waiting[principal] = mine + 1
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._waiting[principal] -= 1
+            if not self._waiting[principal]:
+                del self._waiting[principal]
+
+    def _forget_idle(self, now: int) -> None:
+        self._due = {name: due for name, due in self._due.items() if due > now}
+        # Doubling: whatever the number of names, each is looked at a few times only.
+        self._sweep_at = max(_SWEEP_AT, 2 * len(self._due))

@@ -1,0 +1,90 @@
+"""Set up a process that serves, whatever it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from signproxy.config.settings import AdminSettings, ListenSettings, Loop, Settings
+from signproxy.errors import Finding, SettingsInvalid
+from signproxy.server.hardening import harden
+from signproxy.server.sockets import Sharing, UnixSocket, bind_tcp, bind_unix
+from signproxy.telemetry import log
+
+_GC_THRESHOLD = 50_000
+"""Objects that may come to be between two looks for cycles; at most some megabytes."""
+
+
+def prepare_process(settings: Settings) -> None:
+    """Do what comes before any secret is read, and before anything is logged."""
+    log.configure(log.Level[settings.log.level.name])
+    harden()
+
+
+def settle() -> None:
+    """Spare the garbage collector what lives as long as the process, and most of its looks."""
+    gc.collect()
+    gc.freeze()
+    # A request leaves no cycles behind, so the collector has little to find and need not look every 30 requests.
+    gc.set_threshold(_GC_THRESHOLD)
+
+
+def loop_factory(loop: Loop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the event loop; None for asyncio's own."""
+    if loop is Loop.ASYNCIO:
+        return None
+    try:
+        import uvloop  # noqa: PLC0415 - not there on every platform
+    except ImportError:
+        if loop is Loop.UVLOOP:
+            raise SettingsInvalid([Finding("", "loop", "uvloop is not installed")]) from None
+        return None
+    return uvloop.new_event_loop
+
+
+def bind(
+    stack: AsyncExitStack, where: ListenSettings | AdminSettings, section: str, sharing: Sharing
+) -> tuple[socket.socket, ...]:
+    """Return the sockets that a section of the settings names; a Unix socket's file goes when `stack` closes."""
+    sockets: tuple[socket.socket, ...] = ()
+    if not isinstance(where, ListenSettings) or where.tcp:
+        sockets += bind_tcp(where.host, where.port, sharing=sharing, section=section)
+    if where.socket:
+        sockets += (bound_unix(stack, where, section).socket,)
+    return sockets
+
+
+def bound_unix(stack: AsyncExitStack, where: ListenSettings | AdminSettings, section: str) -> UnixSocket:
+    """Return the Unix socket that a section names, which listens already."""
+    unix = bind_unix(Path(where.socket), int(where.socket_mode, 8), section=section)
+    stack.callback(unix.close)
+    return unix
+
+
+def on_end(begin: Callable[[], None], at_once: Callable[[], None]) -> None:
+    """Call `begin` for the first SIGTERM or SIGINT; for the second `at_once`, and end.
+
+    An orchestrator that asks twice will not wait. The process ends here and not by an exception: one that is raised
+    while uvloop calls a connection ends that connection instead.
+    """
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        at_once()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def first() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end)
+        begin()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, first)

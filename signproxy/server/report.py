@@ -1,0 +1,113 @@
+"""Tell how a server is doing: by each worker of itself, and of all of them together."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.gate.refusals import Refusal
+from signproxy.telemetry.families import Counted
+
+
+class KeysReport(msgspec.Struct, frozen=True):
+    """The verification keys of an issuer."""
+
+    issuer: str
+    keys: int
+    age: float
+    """Seconds since they were fetched; 0 for keys of files, infinite where they never were."""
+    failures: int
+    last_error: str
+
+
+class CredentialsReport(msgspec.Struct, frozen=True):
+    """The credentials of a storage, or of one bucket with a provider of its own."""
+
+    storage: str
+    bucket: str
+    provider: str
+    expires_at: float | None
+    """Unix time; 0 while there are none, None if they do not expire."""
+    refreshed_at: float
+    """Unix time of the last good answer of the provider; 0 before the first."""
+    failures: int
+    """Refreshes that failed since the last good one."""
+    problem: str
+
+
+class AuditReport(msgspec.Struct, frozen=True):
+    """The audit trail."""
+
+    boot_id: str
+    queued: int
+    written: int
+    dropped: int
+    refused: int
+    errors: int
+    problem: str
+
+
+class CertificateReport(msgspec.Struct, frozen=True):
+    """The certificate of a listener."""
+
+    listener: str
+    expires_at: float
+    loaded_at: float
+
+
+RefusalReport = Refusal
+
+
+class WorkerReport(msgspec.Struct, frozen=True):
+    """One process that serves."""
+
+    worker: int
+    pid: int
+    started_at: float
+    problems: dict[str, str]
+    """What keeps it from being ready, by check; empty text where all is well."""
+    policy_rev: str
+    policy_epoch: int
+    config_digest: str
+    keys: tuple[KeysReport, ...]
+    credentials: tuple[CredentialsReport, ...]
+    audit: AuditReport
+    certificates: tuple[CertificateReport, ...]
+    refusals: tuple[RefusalReport, ...]
+    """The newest first."""
+    connections: int
+    in_flight: int
+    lag_seconds: float
+    """How late the event loop was, at worst, in the last seconds."""
+    metrics: tuple[Counted, ...]
+
+
+class ReloadReport(msgspec.Struct, frozen=True):
+    """The last time that changed files were read."""
+
+    at: float
+    accepted: bool
+    seconds: float
+    changes: tuple[str, ...] = ()
+    """What changed, in words."""
+    findings: tuple[str, ...] = ()
+    """Why nothing of it was taken over."""
+    needs_restart: tuple[str, ...] = ()
+    """Settings that changed and are read at the start only."""
+
+
+class FleetReport(msgspec.Struct, frozen=True):
+    """The server as a whole."""
+
+    version: str
+    draining: bool
+    started_at: float
+    wanted_workers: int
+    workers: tuple[WorkerReport, ...]
+    """Those that answered."""
+    restarts: int
+    """Workers that ended unasked and were replaced."""
+    last_reload: ReloadReport | None
+    certificates: tuple[CertificateReport, ...]
+    """Those of listeners that no worker has."""
+    last_accepted_at: float
+    """Unix time from which the configuration in force was in force on every worker."""

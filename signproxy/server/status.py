@@ -1,0 +1,210 @@
+"""Say how the server is doing: in one sentence, then what is wrong and what to do about it, then everything known.
+
+What stands here is for people at 3 a.m. and for their scripts; alarms are made of metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from signproxy.audit.neutralise import harmless_json, without_surrogates
+from signproxy.errors import Reason
+from signproxy.server.readiness import Check, Judgement
+from signproxy.server.report import (
+    CertificateReport,
+    CredentialsReport,
+    FleetReport,
+    KeysReport,
+    RefusalReport,
+    WorkerReport,
+)
+from signproxy.server.times import ago, moment
+from signproxy.server.troubles import Trouble, troubles_of
+
+SHOWN_REFUSALS = 50
+
+_SPECS = {reason.code: reason.value for reason in Reason}
+
+
+class State(Enum):
+    """The answer to the only question that is asked first."""
+
+    READY = "ready"
+    READY_BUT = "ready, with problems"
+    NOT_READY = "not ready"
+    DRAINING = "draining"
+
+
+class RefusalGroup(msgspec.Struct, frozen=True):
+    """Refusals that say the same of the same caller, table and operation; `last` is the newest of them."""
+
+    count: int
+    status: int
+    meaning: str
+    remedy: str
+    last: RefusalReport
+
+
+class Status(msgspec.Struct, frozen=True):
+    """All that `/status` shows, as a page or as JSON."""
+
+    state: State
+    verdict: str
+    at: float
+    started: bool
+    troubles: tuple[Trouble, ...]
+    checks: tuple[Check, ...]
+    fleet: FleetReport
+    """Without metrics and refusals."""
+    keys: tuple[KeysReport, ...]
+    """Of each issuer the worst that any worker has."""
+    credentials: tuple[CredentialsReport, ...]
+    certificates: tuple[CertificateReport, ...]
+    refusals: tuple[RefusalGroup, ...]
+
+
+def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
+    """Return the status."""
+    # A worker that was replaced is the last to report.
+    workers = sorted(report.workers, key=lambda worker: worker.worker)
+    keys = worst_keys(keys for worker in workers for keys in worker.keys)
+    credentials = worst_credentials(each for worker in workers for each in worker.credentials)
+    of_workers = (each for worker in workers for each in worker.certificates)
+    certificates = worst_certificates((*report.certificates, *of_workers))
+    troubles = troubles_of(report, judgement, keys, credentials, certificates, now)
+    state = _state(report, judgement, troubles)
+    refusals = [refusal for worker in workers for refusal in worker.refusals]
+    return Status(
+        state=state,
+        verdict=_verdict(state, report, judgement, now),
+        at=now,
+        started=judgement.started,
+        troubles=troubles,
+        checks=judgement.checks,
+        fleet=msgspec.structs.replace(report, workers=tuple(map(_without_lists, workers))),
+        keys=keys,
+        credentials=credentials,
+        certificates=certificates,
+        refusals=grouped(refusals),
+    )
+
+
+def as_json(status: Status) -> bytes:
+    """Return the status for programs, indented because people read it too."""
+    try:
+        content = msgspec.json.encode(status)
+    except UnicodeEncodeError:
+        # Bytes of a header that are no UTF-8 are kept as characters that JSON does not have.
+        content = msgspec.json.encode(_sound(msgspec.to_builtins(status)))
+    # A name that somebody else chose must not act on the terminal that shows it.
+    return harmless_json(msgspec.json.format(content, indent=2)) + b"\n"
+
+
+def grouped(refusals: Iterable[RefusalReport]) -> tuple[RefusalGroup, ...]:
+    """Return the newest refusals, those that are alike as one, in the order of the newest of each."""
+    newest = sorted(refusals, key=lambda refusal: refusal.at, reverse=True)[:SHOWN_REFUSALS]
+    alike: dict[tuple[str, ...], list[RefusalReport]] = {}
+    for refusal in newest:
+        key = (refusal.reason, refusal.principal, refusal.catalog, refusal.table, refusal.operation)
+        alike.setdefault(key, []).append(refusal)
+    return tuple(_group(members) for members in alike.values())
+
+
+def worst_keys(keys: Iterable[KeysReport]) -> tuple[KeysReport, ...]:
+    """Return one report per issuer: the fewest keys, the oldest, the most failures."""
+    worst: dict[str, KeysReport] = {}
+    for each in keys:
+        known = worst.get(each.issuer, each)
+        worst[each.issuer] = KeysReport(
+            each.issuer,
+            min(known.keys, each.keys),
+            max(known.age, each.age),
+            max(known.failures, each.failures),
+            known.last_error or each.last_error,
+        )
+    return tuple(worst.values())
+
+
+def worst_credentials(credentials: Iterable[CredentialsReport]) -> tuple[CredentialsReport, ...]:
+    """Return one report per storage and bucket: that of the worker whose credentials end first."""
+    worst: dict[tuple[str, str], CredentialsReport] = {}
+    for each in credentials:
+        place = (each.storage, each.bucket)
+        if place not in worst or _worse(each) < _worse(worst[place]):
+            worst[place] = each
+    return tuple(worst.values())
+
+
+def worst_certificates(certificates: Iterable[CertificateReport]) -> tuple[CertificateReport, ...]:
+    """Return one report per listener: of the certificate that ends first."""
+    worst: dict[str, CertificateReport] = {}
+    for each in certificates:
+        if each.listener not in worst or each.expires_at < worst[each.listener].expires_at:
+            worst[each.listener] = each
+    return tuple(worst.values())
+
+
+def _worse(credentials: CredentialsReport) -> tuple[float, int]:
+    expires_at = float("inf") if credentials.expires_at is None else credentials.expires_at
+    return expires_at, -credentials.failures
+
+
+def _state(report: FleetReport, judgement: Judgement, troubles: tuple[Trouble, ...]) -> State:
+    if report.draining:
+        return State.DRAINING
+    if not judgement.ready:
+        return State.NOT_READY
+    return State.READY_BUT if troubles else State.READY
+
+
+def _verdict(state: State, report: FleetReport, judgement: Judgement, now: float) -> str:
+    match state:
+        case State.DRAINING:
+            busy = sum(worker.in_flight for worker in report.workers)
+            return f"Draining. It finishes what it has ({busy} in flight) and then ends; clients are sent elsewhere."
+        case State.NOT_READY:
+            names = ", ".join(dict.fromkeys(check.name for check in judgement.failing))
+            word = "Not ready" if judgement.started else "Not ready yet"
+            return f"{word}: {names or 'starting'}. {_policy(report, now)}"
+        case State.READY | State.READY_BUT:
+            word = "Ready" if state is State.READY else "Ready, with problems"
+            return f"{word}. {_policy(report, now)}"
+
+
+def _policy(report: FleetReport, now: float) -> str:
+    counts: dict[str, int] = {}
+    for worker in report.workers:
+        if worker.policy_rev:
+            counts[worker.policy_rev] = counts.get(worker.policy_rev, 0) + 1
+    if not counts:
+        return "No policy is in force."
+    revision = max(counts, key=lambda each: counts[each])
+    where = f"on {counts[revision]} of {report.wanted_workers} workers" if report.wanted_workers > 1 else ""
+    since = report.last_accepted_at
+    return " ".join(f"Policy {revision} in force {where} since {moment(since)} ({ago(now - since)}).".split())
+
+
+def _group(members: list[RefusalReport]) -> RefusalGroup:
+    last = members[0]
+    spec = _SPECS.get(last.reason)
+    if spec is None:
+        return RefusalGroup(len(members), 0, "", "", last)
+    return RefusalGroup(len(members), spec.status, spec.meaning, spec.remedy, last)
+
+
+def _sound(value: object) -> object:
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, dict):
+        return {_sound(name): _sound(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sound(each) for each in value]
+    return value
+
+
+def _without_lists(worker: WorkerReport) -> WorkerReport:
+    """Leave out what is shown for all workers together, or is a scrape's."""
+    return msgspec.structs.replace(worker, metrics=(), refusals=(), keys=(), credentials=(), certificates=())

@@ -1,0 +1,343 @@
+"""Serve in one process: its rooms, wired; and its part of a reload, which changes everything or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from time import time
+
+import msgspec
+
+from signproxy import __version__
+from signproxy.audit.budget import RefusalBudget
+from signproxy.audit.event import AuditEvent, Kind, Verdict
+from signproxy.audit.ids import new_event_id
+from signproxy.audit.trail import AuditTrail, OnError
+from signproxy.config.difference import difference as settings_difference
+from signproxy.config.settings import Settings
+from signproxy.config.source import SettingsSource
+from signproxy.credentials.store import CredentialStore
+from signproxy.credentials.store import Prepared as PreparedCredentials
+from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import Gate
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.authenticator import Authenticator, PreparedIssuers
+from signproxy.inventory.difference import difference as policy_difference
+from signproxy.inventory.resolver import PolicyResolver
+from signproxy.model import Principal
+from signproxy.policy.state import PolicyState
+from signproxy.server import build
+from signproxy.server.app import ClientCache, Handler
+from signproxy.server.fleet import Candidate
+from signproxy.server.generation import Generation, Scope, load_generation, yielding
+from signproxy.server.listener import Listener
+from signproxy.server.measures import show_limits, show_rooms
+from signproxy.server.report import AuditReport, CredentialsReport, KeysReport, WorkerReport
+from signproxy.server.tls import CertificateHolder, PreparedCertificate
+from signproxy.signing.sign import RequestSigner
+from signproxy.telemetry import log
+from signproxy.telemetry.lag import LoopLag
+from signproxy.telemetry.metrics import Metrics
+from signproxy.telemetry.request_log import RequestLog
+
+ROLL_SECONDS = 5.0
+"""How late aggregated refusals may be written after their window."""
+
+AUDIT_CLOSE_SECONDS = 10.0
+
+AT_ONCE_SECONDS = 0.5
+"""What a disk that works needs for some thousand events."""
+
+KEYS_SECONDS = 5.0
+"""How long a start or a reload waits for keys that were never fetched; an issuer that is down must not hold it up."""
+
+EXPIRING_SECONDS = 60.0
+"""Credentials with less life left than the shortest signature has are as good as none."""
+
+_log = log.get_logger("signproxy.server")
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    """A checked generation with all that it needs to serve."""
+
+    generation: Generation
+    credentials: PreparedCredentials
+    issuers: PreparedIssuers
+    certificate: PreparedCertificate | None
+    candidate: Candidate
+
+
+class Worker:
+    """The rooms of one process that serves."""
+
+    def __init__(self, source: SettingsSource, generation: Generation, number: int) -> None:
+        settings = generation.settings
+        self.number = number
+        self.settings = settings
+        self._source = source
+        self._generation = generation
+        self._started_at = time()
+        self._prepared: _Prepared | None = None
+        self._draining = False
+        self._listener: Listener | None = None
+        self.addresses: tuple[str, ...] = ()
+        self._lag = LoopLag()
+        self._authenticator = Authenticator(generation.issuers, generation.static_tokens)
+        self._credentials = CredentialStore(build.registry(settings))
+        self.metrics = Metrics(__version__)
+        self._trail = AuditTrail(
+            build.audit_sink(settings),
+            on_error=OnError[settings.audit.on_error.name],
+            limit=settings.audit.queue,
+            budget=RefusalBudget(settings.audit.anonymous_per_minute),
+        )
+        self._log = RequestLog(allowed_sample=settings.log.allowed_sample, suppressed=self.metrics.log_suppressed)
+        self._recorder = Recorder(self._trail, self.metrics, self._current, self._log)
+        self._certificate = CertificateHolder(settings.listen.tls) if settings.listen.tls.enabled else None
+        self.handler = Handler(
+            gate=self._gate(settings),
+            authenticator=self._authenticator,
+            credentials=self._credentials,
+            signer=RequestSigner(settings.signing.signature_ttl_seconds),
+            recorder=self._recorder,
+            public_url=settings.advertised_url,
+            client_cache=ClientCache(reads=settings.signing.client_cache),
+        )
+        self.handler.limits.replace(settings.limits)
+
+    @classmethod
+    async def start(cls, source: SettingsSource, number: int, epoch: int, stack: AsyncExitStack) -> Worker:
+        """Bring everything up in the order of the request's way; `stack` takes it down in the reverse."""
+        worker = cls(source, load_generation(source, epoch), number)
+        generation = worker._generation
+        stack.callback(worker._close_audit)
+        stack.push_async_callback(worker._credentials.aclose)
+        stack.push_async_callback(worker._authenticator.aclose)
+        await worker._credentials.start(generation.storages, generation.bindings)
+        # A worker that takes the place of another must not begin by refusing good tokens.
+        await worker._authenticator.start(KEYS_SECONDS)
+        worker._trail.start()
+        show_rooms(
+            worker.metrics, authenticator=worker._authenticator, credentials=worker._credentials, trail=worker._trail
+        )
+        show_limits(worker.metrics, worker.handler.limits)
+        worker._lag.start()
+        stack.callback(worker._lag.stop)
+        worker._show(generation.state)
+        roll = asyncio.get_running_loop().create_task(worker._roll())
+        stack.push_async_callback(_cancel, roll)
+        return worker
+
+    async def listen(self, sockets: Sequence[socket.socket]) -> None:
+        """Begin to serve on bound sockets. Raise SettingsInvalid."""
+        self._listener = await Listener.open(
+            self.handler,
+            sockets,
+            certificate=self._certificate,
+            keepalive=float(self.settings.listen.keepalive_seconds),
+        )
+        self.addresses = self._listener.addresses
+
+    async def finish(self) -> None:
+        """Accept nothing more, and let what is in flight be answered."""
+        if self._listener is not None:
+            await self._listener.finish(float(self.settings.drain.timeout_seconds))
+
+    def end_at_once(self) -> None:
+        """Write the events that wait, as far as that takes no time; the process ends without anything else."""
+        self._trail.close(AT_ONCE_SECONDS)
+
+    async def prepare(self, epoch: int, scope: Scope) -> Candidate:
+        """Read and build everything anew; nothing that serves changes. Raise Invalid if anything is wrong with it."""
+        await self.discard()
+        old = self._generation
+        new = await asyncio.to_thread(load_generation, self._source, epoch, old, scope)
+        certificate = None
+        if self._certificate is not None:
+            certificate = await asyncio.to_thread(self._certificate.prepare, new.settings.listen.tls)
+        candidate = await asyncio.to_thread(_candidate, old, new, "" if certificate is None else certificate.digest)
+        issuers = self._authenticator.prepare(new.issuers, new.static_tokens)
+        try:
+            for missing in await issuers.warm(KEYS_SECONDS):
+                _log.warning("keys not fetched yet", problem=missing)
+            credentials = await self._credentials.prepare(
+                new.storages, new.bindings, modules=new.settings.credentials.modules
+            )
+        except BaseException:
+            await self._authenticator.discard(issuers)
+            raise
+        self._prepared = _Prepared(new, credentials, issuers, certificate, candidate)
+        return self._prepared.candidate
+
+    async def commit(self) -> None:
+        """Take over what was prepared, between two requests."""
+        prepared = self._prepared
+        if prepared is None:
+            return
+        self._prepared = None
+        generation = prepared.generation
+        # Nothing else runs before the first `await`: a request sees all of the old or all of the new.
+        self._generation = generation
+        self._authenticator.commit(prepared.issuers)
+        replaced = self._credentials.commit(prepared.credentials)
+        if self._certificate is not None and prepared.certificate is not None:
+            self._certificate.commit(prepared.certificate)
+        self._reconfigure(generation.settings)
+        self._show(generation.state)
+        self._record_reload(prepared.candidate)
+        await replaced
+        await self._authenticator.aclose_retired()
+
+    async def refresh_credentials(self) -> None:
+        """Ask every provider now: a file of theirs changed, or the operator said so."""
+        await self._credentials.refresh()
+
+    async def discard(self) -> None:
+        """Forget what was prepared: another worker could not, or somebody began anew."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            await self._authenticator.discard(prepared.issuers)
+            await self._credentials.discard(prepared.credentials)
+
+    async def report(self) -> WorkerReport:
+        """Tell how this process is doing."""
+        generation, trail, handler = self._generation, self._trail.state, self.handler
+        return WorkerReport(
+            worker=self.number,
+            pid=os.getpid(),
+            started_at=self._started_at,
+            problems=self._problems(),
+            policy_rev=generation.state.rev,
+            policy_epoch=generation.state.epoch,
+            config_digest=generation.config_digest,
+            keys=tuple(
+                KeysReport(health.issuer, health.keys, health.age, health.failures, health.last_error)
+                for health in self._authenticator.health()
+            ),
+            credentials=tuple(
+                CredentialsReport(
+                    state.storage,
+                    state.bucket,
+                    state.provider,
+                    state.expires_at,
+                    state.refreshed_at,
+                    state.failures,
+                    state.problem,
+                )
+                for state in self._credentials.states
+            ),
+            audit=AuditReport(
+                self._trail.boot_id,
+                trail.queued,
+                trail.written,
+                trail.dropped,
+                trail.refused,
+                trail.errors,
+                trail.problem,
+            ),
+            certificates=() if self._certificate is None else (self._certificate.report("listen"),),
+            refusals=self._recorder.refusals(),
+            connections=handler.connections,
+            in_flight=handler.in_flight,
+            lag_seconds=self._lag.worst(),
+            metrics=self.metrics.snapshot(),
+        )
+
+    async def roles_of(self, token: str) -> tuple[str, ...]:
+        """Return the roles of whoever a bearer token stands for. Raise Refused."""
+        principal = self._authenticator.authenticate(token)
+        return (principal if isinstance(principal, Principal) else await principal).roles
+
+    async def reopen(self) -> None:
+        """Let the audit sink begin a new file: whoever rotates files asks for it."""
+        self._trail.reopen()
+
+    def drain(self) -> None:
+        """Say from now on that clients should go elsewhere, and go on answering."""
+        self._draining = True
+        self.handler.drain()
+
+    def _current(self) -> PolicyState:
+        return self._generation.state
+
+    def _gate(self, settings: Settings) -> Gate:
+        return Gate(self._current, PolicyResolver(), settings.accepted_unsafe, settings.accepted_unhashed)
+
+    def _reconfigure(self, settings: Settings) -> None:
+        self.settings = settings
+        self.handler.reconfigure(
+            gate=self._gate(settings),
+            signer=RequestSigner(settings.signing.signature_ttl_seconds),
+            public_url=settings.advertised_url,
+            client_cache=ClientCache(reads=settings.signing.client_cache),
+            limits=settings.limits,
+        )
+
+    def _problems(self) -> dict[str, str]:
+        keys = [
+            f"{health.issuer}: {health.last_error or 'not fetched yet'}"
+            for health in self._authenticator.health()
+            if not health.usable
+        ]
+        soon = time() + EXPIRING_SECONDS
+        missing = [
+            f"{state.storage}: {state.problem or 'expiring'}"
+            for state in self._credentials.states
+            if state.expires_at is not None and state.expires_at < soon
+        ]
+        return {
+            "draining": "yes" if self._draining else "",
+            "token keys": "; ".join(keys),
+            "credentials": "; ".join(missing),
+            "audit": self._trail.state.problem,
+        }
+
+    def _show(self, state: PolicyState) -> None:
+        self.metrics.policy_revision.replace((state.rev,), 1)
+        self.metrics.policy_epoch.labels().set(state.epoch)
+
+    def _record_reload(self, candidate: Candidate) -> None:
+        """Leave an event where the new policy begins: the sequence then says which requests came before."""
+        state = self._generation.state
+        event = AuditEvent(
+            event_id=new_event_id(),
+            kind=Kind.RELOAD,
+            decision=Verdict.ALLOW,
+            reason=Reason.ALLOWED.code,
+            detail="; ".join(candidate.changes),
+            policy_rev=state.rev,
+            policy_epoch=state.epoch,
+            http_status=0,
+        )
+        with contextlib.suppress(Refused):  # a trail that is down holds up requests, and not the policy
+            self._trail.accept(event)
+
+    async def _roll(self) -> None:
+        while True:
+            await asyncio.sleep(ROLL_SECONDS)
+            self._trail.roll()
+            self._log.roll()
+
+    def _close_audit(self) -> None:
+        """Write what is left; the last thing that happens."""
+        self._log.flush()
+        lost = self._trail.close(AUDIT_CLOSE_SECONDS)
+        if lost:
+            _log.error("audit events were not written", count=lost)
+
+
+def _candidate(old: Generation, new: Generation, certificate: str) -> Candidate:
+    with yielding():
+        changes = [change.text for change in settings_difference(old.settings, new.settings)]
+        changes += policy_difference(old.state, new.state)
+        unread = [change.text for change in settings_difference(new.settings, new.asked)]
+    return Candidate(new.revision, f"{new.identity}/{certificate}", tuple(changes), tuple(unread))
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,144 @@
+"""Be a worker: do what the supervisor asks for over a socket pair, and end when it is no more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from contextlib import AsyncExitStack
+
+from signproxy.config.settings import Loop
+from signproxy.config.source import SettingsSource
+from signproxy.server.lean import lean_imports
+
+with lean_imports():
+    from signproxy.server import control
+    from signproxy.server.process import loop_factory, on_end, prepare_process, settle
+    from signproxy.server.sockets import Sharing, bind_tcp
+    from signproxy.server.worker import Worker
+    from signproxy.telemetry import log
+
+_log = log.get_logger("signproxy.workers")
+
+
+def main(arguments: list[str]) -> int:
+    """Serve the supervisor at the other end of an inherited socket; the second argument names the event loop."""
+    fd, loop = arguments
+    with asyncio.Runner(loop_factory=loop_factory(Loop(loop))) as runner:
+        return runner.run(_work(socket.socket(fileno=int(fd))))
+
+
+async def _work(end: socket.socket) -> int:
+    asked = asyncio.Event()
+    # The supervisor asks all of them to reload; an operator who signals a worker means no harm.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
+    async with AsyncExitStack() as stack:
+        duty = _Duty(stack, asked)
+        # One worker that is asked to end does so in order; the supervisor starts another in its place.
+        on_end(asked.set, duty.end_at_once)
+        calls = asyncio.create_task(control.answer_calls(*await control.connect(end), duty.act))
+        stack.push_async_callback(_cancel, calls)
+        waiting = asyncio.create_task(asked.wait())
+        await asyncio.wait((calls, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if calls.done():
+            _log.error("the supervisor is gone", pid=os.getpid())
+        await duty.end()
+    return 0
+
+
+class _Duty:
+    """What the supervisor may ask for."""
+
+    def __init__(self, stack: AsyncExitStack, asked: asyncio.Event) -> None:
+        self._stack = stack
+        self._asked = asked
+        self._worker: Worker | None = None
+        self._finished = False
+
+    async def act(self, call: control.Call) -> control.Answer:
+        """Do what is asked, and answer. Raise Invalid or Refused as the rooms do."""
+        if isinstance(call, control.Start):
+            return await self._start(call)
+        worker = self._worker
+        if worker is None:
+            return control.Failed("not started")
+        if isinstance(call, control.Listen):
+            return await self._listen(worker, call)
+        if isinstance(call, control.Stop):
+            return await self._stop(worker)
+        return await _answer(worker, call)
+
+    async def end(self) -> None:
+        """End in order, unless the supervisor has seen to that."""
+        worker = self._worker
+        if worker is not None and not self._finished:
+            worker.drain()
+            await asyncio.sleep(worker.settings.drain.delay_seconds)
+            await self._finish(worker)
+
+    def end_at_once(self) -> None:
+        """Write the events that wait."""
+        if self._worker is not None:
+            self._worker.end_at_once()
+
+    async def _stop(self, worker: Worker) -> control.Answer:
+        await self._finish(worker)
+        report = await worker.report()
+        self._asked.set()
+        return control.Reported(report)
+
+    async def _finish(self, worker: Worker) -> None:
+        self._finished = True
+        await worker.finish()
+
+    async def _start(self, call: control.Start) -> control.Answer:
+        source = SettingsSource(call.file, call.overrides)
+        prepare_process(source.load())
+        self._worker = await Worker.start(source, call.number, call.epoch, self._stack)
+        return control.Done()
+
+    async def _listen(self, worker: Worker, call: control.Listen) -> control.Answer:
+        listen = worker.settings.listen
+        sockets: tuple[socket.socket, ...] = ()
+        if listen.tcp:
+            sockets += bind_tcp(listen.host, call.port, sharing=Sharing.PROCESSES)
+        if call.socket_fd >= 0:
+            sockets += (socket.socket(fileno=call.socket_fd),)
+        await worker.listen(sockets)
+        settle()
+        return control.Listening(worker.addresses)
+
+
+async def _answer(worker: Worker, call: control.Call) -> control.Answer:
+    match call:
+        case control.Prepare():
+            return control.Prepared(await worker.prepare(call.epoch, call.scope))
+        case control.Report():
+            return control.Reported(await worker.report())
+        case control.RolesOf():
+            return control.Roles(await worker.roles_of(call.token))
+        case control.Commit():
+            await worker.commit()
+        case control.Discard():
+            await worker.discard()
+        case control.RefreshCredentials():
+            await worker.refresh_credentials()
+        case control.Reopen():
+            await worker.reopen()
+        case control.Drain():
+            worker.drain()
+        case control.Start() | control.Listen() | control.Stop():
+            return control.Failed("not now")
+    return control.Done()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

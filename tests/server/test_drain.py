@@ -1,0 +1,127 @@
+"""The end of a server that clients outlive: they go elsewhere with their next request, and no request is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from signproxy.server import exchange, limits
+from signproxy.server.listener import Listener
+from signproxy.server.sockets import bind_tcp
+from tests.product import Product
+from tests.server.talk import BODY, Talk, parsed, request, until
+
+WAYS = {"at once": request, "parsed": parsed}
+
+
+@asynccontextmanager
+async def _listening() -> AsyncIterator[tuple[Product, Listener]]:
+    product = Product()
+    product.trail.start()
+    listener = await Listener.open(product.handler, bind_tcp("127.0.0.1", 0))
+    product.url = f"http://{listener.addresses[0]}"
+    try:
+        yield product, listener
+    finally:
+        await listener.finish(0.1)
+        await asyncio.to_thread(product.trail.close, 5.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("who", ("reader", "nobody", None))
+async def test_every_answer_of_a_draining_server_ends_its_connection(way: str, who: str | None) -> None:
+    """A pooled connection that goes on would be closed under the next request, which Java does not repeat."""
+    async with _listening() as (product, _):
+        talk = await Talk.with_(product.url)
+        assert "Connection" not in (await talk.ask(WAYS[way](who))).headers
+        product.handler.drain()
+        answer = await talk.ask(WAYS[way](who))
+        assert answer.status == {"reader": 200, "nobody": 403, None: 401}[who]
+        assert answer.headers["Connection"] == "close"
+        assert await talk.ended() == b""
+        await talk.close()
+
+
+async def test_who_connects_to_a_draining_server_is_served() -> None:
+    """Balancers take seconds to notice."""
+    async with _listening() as (product, _):
+        product.handler.drain()
+        talk = await Talk.with_(product.url)
+        assert (await talk.ask(request())).status == 200
+        assert await talk.ended() == b""
+        await talk.close()
+
+
+async def test_idle_connections_are_left_until_the_end_of_the_delay() -> None:
+    """Closed at once, each of them would fail the request that is just being sent on it."""
+    async with _listening() as (product, listener):
+        talks = {name: await Talk.with_(product.url) for name in WAYS}
+        for name, talk in talks.items():
+            assert (await talk.ask(WAYS[name]())).status == 200
+        product.handler.drain()
+        await asyncio.sleep(0.1)
+        assert product.handler.connections == 2
+        assert (await talks["at once"].ask(request())).status == 200
+        assert await talks["at once"].ended() == b""
+        await listener.finish(20)
+        assert await talks["parsed"].ended() == b""
+        assert product.handler.connections == 0
+        for talk in talks.values():
+            await talk.close()
+
+
+async def test_what_is_in_flight_at_the_end_is_answered() -> None:
+    """A head in two packets, a body in two packets: whoever has begun to ask is owed an answer."""
+    async with _listening() as (product, listener):
+        heads, bodies = await Talk.with_(product.url), await Talk.with_(product.url)
+        whole = request()
+        await heads.send(whole[:30])
+        await bodies.send(whole[:-1])
+        await until(lambda: product.handler.in_flight == 1)
+        product.handler.drain()
+        ending = asyncio.create_task(listener.finish(20))
+        await asyncio.sleep(0.05)
+        await bodies.send(BODY[-1:])
+        assert (await bodies.answer()).status == 200
+        await heads.send(whole[30:])
+        answer = await heads.answer()
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        await ending
+        for talk in (heads, bodies):
+            assert await talk.ended() == b""
+            await talk.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_answers_that_are_held_back_are_sent_at_the_end(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a flood would decide how long the process takes to end, or its callers would get no answer at all."""
+    monkeypatch.setattr(limits, "HOLD_SECONDS", 1_000.0)
+    async with _listening() as (product, listener):
+        talks = [await Talk.with_(product.url) for _ in range(25)]
+        for talk in talks:
+            await talk.send(WAYS[way](None))
+        held = product.handler.limits.strangers
+        await until(lambda: held.now > 0)
+        product.handler.drain()
+        await listener.finish(0.2)
+        assert [(await talk.answer()).status for talk in talks] == [401] * 25
+        assert (held.now, product.handler.connections) == (0, 0)
+        for talk in talks:
+            await talk.close()
+
+
+async def test_half_a_head_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sender may be anybody."""
+    monkeypatch.setattr(exchange, "HEAD_SECONDS", 0.1)
+    async with _listening() as (product, listener):
+        talk = await Talk.with_(product.url)
+        await talk.send(request()[:30])
+        await until(lambda: product.handler.connections == 1)
+        await asyncio.sleep(0.05)
+        await listener.finish(20)
+        assert await talk.ended() == b""
+        assert product.handler.connections == 0
+        await talk.close()

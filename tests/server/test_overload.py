@@ -1,0 +1,524 @@
+"""Too much of anything: refused early, answered late, bounded in memory, and unnoticed by everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+import pytest
+import uvloop
+
+from signproxy.config.settings import LimitSettings
+from signproxy.errors import Reason
+from signproxy.server import app, exchange, limits
+from signproxy.server.limits import Held
+from signproxy.server.listener import listen
+from signproxy.server.message import MAX_MESSAGE
+from signproxy.server.reply import Reply
+from tests.product import SIGN_T1, Product, token_of
+from tests.server.talk import BODY, Talk, parsed, request, until
+
+WAYS = {"at once": request, "parsed": parsed}
+"""A request that is answered as it arrives, and one that aiohttp parses: no limit may hold for one of them only."""
+
+Request = Callable[..., bytes]
+
+FOREVER = 1_000.0
+
+
+@pytest.fixture(params=WAYS)
+def ask_for(request: pytest.FixtureRequest) -> Request:
+    return WAYS[request.param]
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold refusals back for longer than any test lasts."""
+    monkeypatch.setattr(limits, "HOLD_SECONDS", FOREVER)
+
+
+@pytest.fixture
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold refusals back for a moment."""
+    monkeypatch.setattr(limits, "HOLD_SECONDS", 0.02)
+
+
+@asynccontextmanager
+async def limited(*, keepalive: float = 75.0, product: Product | None = None, **changes: int) -> AsyncIterator[Product]:
+    """Serve with some limits."""
+    product = Product() if product is None else product
+    product.handler.limits.replace(msgspec.structs.replace(LimitSettings(), **changes))
+    product.trail.start()
+    async with AsyncExitStack() as stack:
+        product.url = "http://" + await listen(
+            stack, product.handler, "127.0.0.1", 0, keepalive=keepalive, shutdown=0.2
+        )
+        yield product
+    await asyncio.to_thread(product.trail.close, 5.0)
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("briefly")
+async def test_a_principal_beyond_its_rate_is_told_when_to_come_back(ask_for: Request) -> None:
+    """Java repeats a sign call after 429, and gives up at 500: a job that is too quick has to survive it."""
+    async with limited(requests_per_second=1, burst=3) as product:
+        talk = await Talk.with_(product.url)
+        answers = [await talk.ask(ask_for()) for _ in range(4)]
+        assert [answer.status for answer in answers] == [200, 200, 200, 429]
+        refused = answers[3]
+        assert refused.headers["Retry-After"] == "1"
+        assert (refused.body["error"]["code"], refused.reason) == (429, "TooManyRequestsException")
+        # Whoever shares nothing with it but the server does not notice, on whatever connection.
+        assert (await talk.ask(ask_for("writer"))).status == 200
+        await talk.close()
+        events = product.events()
+        assert [event.reason for event in events][3] == "rate_limited"
+        assert (events[3].principal, events[3].http_status) == ("static/reader", 429)
+
+
+async def test_a_principal_that_is_a_little_too_quick_is_served_a_little_later(ask_for: Request) -> None:
+    """A refusal would end a PyIceberg write for some milliseconds of impatience."""
+    async with limited(requests_per_second=50, burst=1) as product:
+        talk = await Talk.with_(product.url)
+        began = asyncio.get_running_loop().time()
+        assert [(await talk.ask(ask_for())).status for _ in range(6)] == [200] * 6
+        assert asyncio.get_running_loop().time() - began >= 5 / 50 - 0.01
+        assert product.handler.limits.callers.total >= 4
+        assert product.handler.limits.callers.now == 0
+        await talk.close()
+
+
+@pytest.mark.usefixtures("briefly")
+async def test_a_principal_whose_requests_are_denied_is_held_to_its_rate_as_well(ask_for: Request) -> None:
+    """Refusals take as long as signatures do."""
+    async with limited(requests_per_second=50, burst=1) as product:
+        talk = await Talk.with_(product.url)
+        assert {(await talk.ask(ask_for("nobody"))).status for _ in range(4)} == {403}
+        assert product.handler.limits.callers.total == 3
+        await talk.close()
+    async with limited(requests_per_second=1, burst=1) as product:
+        talk = await Talk.with_(product.url)
+        assert [(await talk.ask(ask_for("nobody"))).status for _ in range(2)] == [403, 429]
+        await talk.close()
+
+
+@pytest.mark.usefixtures("briefly")
+async def test_what_is_too_much_costs_no_more_than_knowing_who_asks(
+    ask_for: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit that is looked at after the work protects nobody."""
+
+    def read_message(_: bytes) -> object:
+        raise AssertionError("the message was read")
+
+    async with limited(requests_per_second=1, burst=1) as product:
+        talk = await Talk.with_(product.url)
+        assert (await talk.ask(ask_for())).status == 200
+        monkeypatch.setattr(app, "read_message", read_message)
+        assert (await talk.ask(ask_for(body=b"no JSON"))).status == 429
+        assert (await talk.ask(ask_for(None, body=b"no JSON"))).status == 401
+        await talk.close()
+
+
+async def test_the_configuration_route_counts_too(briefly: None) -> None:
+    """Any door that is not watched is the one that is used."""
+    async with limited(requests_per_second=1, burst=1) as product:
+        talk = await Talk.with_(product.url)
+        config = f"GET /v1/config HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token_of('reader')}\r\n\r\n".encode()
+        assert [(await talk.ask(config)).status for _ in range(2)] == [200, 429]
+        await talk.close()
+
+
+@pytest.mark.usefixtures("briefly")
+async def test_large_messages_use_up_more_of_the_rate(ask_for: Request) -> None:
+    """One caller's bulk deletes would take the whole server at a rate that looks modest."""
+    padded = BODY[:-1] + b',"padding":"' + b"x" * (10 * 4096) + b'"}'
+    async with limited(requests_per_second=1, burst=25) as product:
+        talk = await Talk.with_(product.url)
+        statuses = [(await talk.ask(ask_for(body=padded))).status for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
+        await talk.close()
+
+
+async def test_who_has_to_wait_for_a_table_pays_once(briefly: None) -> None:
+    """Such a request is begun twice; a principal with an upstream catalog would have half of its rate."""
+    product = Product(resolver=_Asking())  # type: ignore[arg-type]  # an awaitable is one
+    async with limited(product=product, requests_per_second=1, burst=3):
+        talk = await Talk.with_(product.url)
+        assert [(await talk.ask(request())).status for _ in range(4)] == [200, 200, 200, 429]
+        await talk.close()
+
+
+class _Asking:
+    def resolve(self, catalog: object, target: object, _request: object) -> object:
+        async def ask() -> object:
+            await asyncio.sleep(0)
+            return (catalog.table(target.namespace, target.name),)  # type: ignore[attr-defined]
+
+        return asyncio.ensure_future(ask())
+
+
+# -- answers that are held back ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("held")
+async def test_strangers_beyond_their_share_wait_for_their_answer(ask_for: Request) -> None:
+    """A flood that is answered at once asks again at once; one that waits asks once a second per connection."""
+    async with limited(unauthenticated_per_second=2) as product:
+        talks = [await Talk.with_(product.url) for _ in range(5)]
+        for talk in talks:
+            await talk.send(ask_for(None))
+        assert [(await talk.answer()).status for talk in talks[:2]] == [401, 401]
+        strangers = product.handler.limits.strangers
+        await until(lambda: strangers.now == 3)
+        # Nobody else does: not on another connection, and not on one that a stranger used before.
+        assert (await talks[0].ask(ask_for())).status == 200
+        other = await Talk.with_(product.url)
+        assert (await other.ask(ask_for())).status == 200
+        assert strangers.now == 3
+        for talk in (*talks, other):
+            await talk.close()
+    assert (strangers.now, product.handler.connections) == (0, 0)
+
+
+async def test_a_held_answer_is_the_answer(ask_for: Request, briefly: None) -> None:
+    """What comes late must be whole, in order, and leave the connection as it was."""
+    async with limited(unauthenticated_per_second=1) as product:
+        talk = await Talk.with_(product.url)
+        for _ in range(5):
+            answer = await talk.ask(ask_for(None))
+            assert (answer.status, answer.reason) == (401, "NotAuthorizedException")
+            assert answer.headers["WWW-Authenticate"] == 'Bearer realm="signproxy"'
+            assert "Connection" not in answer.headers
+        assert (await talk.ask(ask_for())).status == 200
+        await talk.close()
+        assert product.handler.limits.strangers.total >= 4
+        assert [event.reason for event in product.events()] == ["token_missing"] * 5 + ["allowed"]
+
+
+async def test_what_is_sent_meanwhile_is_answered_afterwards_and_in_order(ask_for: Request, briefly: None) -> None:
+    """An answer to the wrong request is a signature in the wrong hands."""
+    async with limited(unauthenticated_per_second=1) as product:
+        talk = await Talk.with_(product.url)
+        assert (await talk.ask(ask_for(None))).status == 401
+        await talk.send(ask_for(None))
+        await until(lambda: product.handler.limits.strangers.total == 1)
+        await talk.send(ask_for() + ask_for("nobody"))
+        assert [(await talk.answer()).status for _ in range(3)] == [401, 200, 403]
+        await talk.close()
+
+
+@pytest.mark.usefixtures("held")
+async def test_the_number_of_held_answers_is_bounded(ask_for: Request) -> None:
+    """Each is memory and a connection; what is beyond is answered at once, and the connection ends."""
+    async with limited(unauthenticated_per_second=1, connections=16) as product:
+        callers = [await Talk.with_(product.url) for _ in range(7)]
+        for talk in callers:
+            assert (await talk.ask(ask_for())).status == 200
+        limited_to = product.handler.limits.strangers
+        assert limited_to.limit == 8
+        strangers = [await Talk.with_(product.url) for _ in range(8)]
+        assert (await strangers[0].ask(ask_for(None))).status == 401
+        for talk in strangers:
+            await talk.send(ask_for(None))
+        await until(lambda: limited_to.now == 8)
+        # A caller's connection, for the strangers' are all taken.
+        answer = await callers[0].ask(ask_for(None))
+        assert (answer.status, answer.headers["Connection"]) == (401, "close")
+        assert await callers[0].ended() == b""
+        assert limited_to.now == 8
+        for talk in (*callers, *strangers):
+            await talk.close()
+
+
+@pytest.mark.parametrize("loop", (asyncio.new_event_loop, uvloop.new_event_loop), ids=("asyncio", "uvloop"))
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_is_left_of_held_answers_whose_callers_leave(
+    way: str, loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever connects, asks and leaves would fill the memory, one timer and one answer at a time."""
+    monkeypatch.setattr(limits, "HOLD_SECONDS", 0.3)
+
+    async def flood(url: str, who: str | None, held: Held) -> None:
+        talks = [await Talk.with_(url) for _ in range(20)]
+        for talk in talks:
+            await talk.send(WAYS[way](who))
+        await until(lambda: held.now > 0)
+        for talk in talks:
+            talk.writer.transport.abort()
+        await until(lambda: held.now == 0)
+
+    async def scenario() -> None:
+        async with limited(unauthenticated_per_second=1, requests_per_second=1, burst=1) as product:
+            counts = product.handler.limits
+            before = len(asyncio.all_tasks())
+            await flood(product.url, None, counts.strangers)
+            await flood(product.url, "reader", counts.callers)
+            await until(lambda: product.handler.connections == 0)
+            await until(lambda: len(asyncio.all_tasks()) <= before)
+            assert (counts.in_flight, counts._waiting) == (0, {})
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scenario())
+
+
+async def test_strangers_leave_nothing_behind(ask_for: Request) -> None:
+    """Anyone can make up tokens; a table that remembers each of them is theirs to fill."""
+    async with limited(unauthenticated_per_second=1_000_000) as product:
+        talk = await Talk.with_(product.url)
+        for number in range(200):
+            assert (await talk.ask(ask_for(None, f"Authorization: Bearer t{number}"))).status == 401
+        assert product.handler.limits._due == {}
+        await talk.close()
+
+
+@pytest.mark.usefixtures("held")
+async def test_floods_of_known_callers_become_a_few_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that runs wild must not fill the disk, nor hide another one that does."""
+    async with limited(requests_per_second=1, burst=1, connections=100_000) as product:
+        for who in ("reader", "writer"):
+            for _ in range(300):
+                reply = product.handler.at_once(
+                    SIGN_T1, {"Authorization": f"Bearer {token_of(who)}"}, "192.0.2.7", BODY
+                )
+                assert isinstance(reply, Reply)
+        await asyncio.to_thread(product.trail.close, 5.0)
+        events = [event for event in product.events() if event.reason == "rate_limited"]
+    assert len(events) == 2 * (5 + 1)
+    for who in ("static/reader", "static/writer"):
+        assert sum(event.count for event in events if event.principal == who) == 299
+
+
+# -- requests in flight ------------------------------------------------------------------------------------------------
+
+
+def _half(who: str) -> bytes:
+    return request(who)[:-1]
+
+
+@pytest.mark.usefixtures("briefly")
+async def test_requests_that_wait_for_their_body_are_bounded_for_each_and_for_all() -> None:
+    """A thousand half requests of one job would be the last that anybody's server had room for."""
+    async with limited(in_flight=2, total_in_flight=3) as product:
+        waiting = []
+        for who in ("reader", "reader", "writer"):
+            waiting.append(await Talk.with_(product.url))
+            await waiting[-1].send(_half(who))
+        await until(lambda: product.handler.in_flight == 3)
+        talk = await Talk.with_(product.url)
+        mine = await talk.ask(parsed("reader"))
+        assert (mine.status, mine.headers["Retry-After"]) == (429, "1")
+        everybodys = await talk.ask(parsed("writer"))
+        assert (everybodys.status, everybodys.headers["Retry-After"]) == (503, "1")
+        # What need not be waited for is served all the same.
+        whole = await Talk.with_(product.url)
+        assert (await whole.ask(request("reader"))).status == 200
+        await waiting[0].send(BODY[-1:])
+        assert (await waiting[0].answer()).status == 200
+        assert (await talk.ask(parsed("reader"))).status == 200
+        reasons = {event.reason for event in product.events()}
+        assert {"in_flight_limited", "overloaded", "allowed"} == reasons
+        for each in (*waiting, talk, whole):
+            await each.close()
+        await until(lambda: product.handler.in_flight == 0)
+
+
+# -- connections -------------------------------------------------------------------------------------------------------
+
+
+async def test_one_connection_too_many_is_closed_at_once() -> None:
+    """Without a bound the process runs out of descriptors, and then nobody is answered."""
+    async with limited(connections=16) as product:
+        talks = []
+        for _ in range(16):
+            talks.append(await Talk.with_(product.url))
+            assert (await talks[-1].ask(request())).status == 200
+        assert product.handler.connections == 16
+        surplus = await Talk.with_(product.url)
+        assert await surplus.ended() == b""
+        assert product.handler.limits.connections.surplus == 1
+        # The others go on, and one that ends makes room.
+        assert (await talks[0].ask(request())).status == 200
+        await talks[0].close()
+        await until(lambda: product.handler.connections == 15)
+        again = await Talk.with_(product.url)
+        assert (await again.ask(request())).status == 200
+        for talk in (*talks, surplus, again):
+            await talk.close()
+        await until(lambda: product.handler.connections == 0)
+
+
+async def test_strangers_cannot_take_all_connections() -> None:
+    """Connecting takes no token: whoever opens thousands and says nothing would lock out everybody with one."""
+    async with limited(connections=16) as product:
+        silent = [await Talk.with_(product.url) for _ in range(8)]
+        await until(lambda: product.handler.connections == 8)
+        caller = await Talk.with_(product.url)
+        assert await silent[0].ended() == b""
+        assert (await caller.ask(request())).status == 200
+        for _ in range(100):
+            silent.append(await Talk.with_(product.url))
+            await until(lambda: product.handler.connections <= 9)
+        assert (await caller.ask(request())).status == 200
+        assert product.handler.limits.connections.surplus == 100
+        for talk in (*silent, caller):
+            await talk.close()
+
+
+async def test_a_connection_without_a_token_is_not_kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are what strangers could use up; a caller's connection may rest between two queries."""
+    monkeypatch.setattr(exchange, "STRANGER_SECONDS", 0.1)
+    async with limited() as product:
+        caller, refused, silent = [await Talk.with_(product.url) for _ in range(3)]
+        assert (await caller.ask(request())).status == 200
+        assert (await refused.ask(request(None))).status == 401
+        assert await silent.ended() == b""
+        assert await refused.ended() == b""
+        assert (await caller.ask(request())).status == 200
+        for talk in (caller, refused, silent):
+            await talk.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_connection_in_use_is_not_closed(way: str) -> None:
+    """Java does not repeat a request whose connection was closed under it: its task fails."""
+    async with limited(keepalive=0.4) as product:
+        talk = await Talk.with_(product.url)
+        for _ in range(16):
+            assert (await talk.ask(WAYS[way]())).status == 200
+            await asyncio.sleep(0.05)
+        assert await talk.ended() == b""
+        await talk.close()
+
+
+@pytest.mark.parametrize("before", (b"", request(), parsed()), ids=("first", "after one at once", "after a parsed one"))
+async def test_a_head_that_does_not_arrive_ends_in_time(before: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte a second, on a thousand connections: each is busy for ever, and none of them has shown a token."""
+    monkeypatch.setattr(exchange, "HEAD_SECONDS", 0.3)
+    async with limited() as product:
+        talk = await Talk.with_(product.url)
+        if before:
+            assert (await talk.ask(before)).status == 200
+        ended = asyncio.create_task(talk.ended())
+        for byte in request():
+            talk.writer.write(bytes([byte]))
+            await asyncio.sleep(0.01)
+            if ended.done():
+                break
+        # It counts from the first byte: bytes that go on arriving do not prolong it.
+        assert ended.done()
+        assert await ended == b""
+        assert product.handler.limits.connections.slow == 1
+        await talk.close()
+
+
+async def test_a_head_in_pieces_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens are large, and networks cut where they like."""
+    monkeypatch.setattr(exchange, "HEAD_SECONDS", 0.3)
+    async with limited() as product:
+        talk = await Talk.with_(product.url)
+        for _ in range(3):
+            whole = request()
+            for start in range(0, len(whole), 40):
+                await talk.send(whole[start : start + 40])
+                await asyncio.sleep(0)
+            assert (await talk.answer()).status == 200
+        # Idle for longer than a head may take.
+        await asyncio.sleep(0.4)
+        assert (await talk.ask(request())).status == 200
+        assert product.handler.limits.connections.slow == 0
+        await talk.close()
+
+
+async def test_an_answer_that_nobody_reads_does_not_keep_a_connection() -> None:
+    """A client that asks and never reads holds its answers in our memory, for as long as it likes."""
+    async with limited(keepalive=0.3) as product:
+        talk = await Talk.with_(product.url)
+        assert isinstance(talk.writer.transport, asyncio.Transport)
+        talk.writer.transport.pause_reading()
+        talk.writer.write(parsed() * 8_000)
+        await until(lambda: product.handler.connections == 1)
+        await until(lambda: product.handler.connections == 0)
+        await talk.close()
+
+
+# -- what nobody asked for ---------------------------------------------------------------------------------------------
+
+
+async def test_a_refused_request_is_heard_out() -> None:
+    """A body that comes in a packet of its own must not cost whoever has an old token the reason or the connection."""
+    async with limited() as product:
+        talk = await Talk.with_(product.url)
+        whole = request(None)
+        await talk.send(whole[:-100])
+        await asyncio.sleep(0.05)
+        await talk.send(whole[-100:])
+        answer = await talk.answer()
+        assert answer.status == 401
+        assert "Connection" not in answer.headers
+        assert (await talk.ask(request())).status == 200
+        await talk.close()
+
+
+@pytest.mark.parametrize("who", (None, "reader"), ids=("a stranger", "a caller beyond its rate"))
+async def test_nobody_is_listened_to_for_long_whose_request_is_refused(who: str | None, briefly: None) -> None:
+    """A body of gigabytes behind a refused head would keep the core busy reading it."""
+    async with limited(requests_per_second=1, burst=1) as product:
+        first = await Talk.with_(product.url)
+        assert (await first.ask(request("reader"))).status == 200
+        talk = await Talk.with_(product.url)
+        head = request(who).partition(b"\r\n\r\n")[0].replace(b"Content-Length: ", b"Content-Length: 9999")
+        sent = 0
+        try:
+            await talk.send(head + b"\r\n\r\n")
+            while sent < 256 * MAX_MESSAGE:
+                await talk.send(b"x" * MAX_MESSAGE)
+                sent += MAX_MESSAGE
+                await asyncio.sleep(0)
+        except ConnectionError:
+            pass
+        # What lies in the buffers of two sockets was not read.
+        assert sent < 256 * MAX_MESSAGE
+        await first.close()
+        await talk.close()
+        await until(lambda: product.handler.connections == 0)
+
+
+async def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_without() -> None:
+    """It has not sent a body that could be heard out."""
+    async with limited() as product:
+        talk = await Talk.with_(product.url)
+        await talk.send(request(None, "Expect: 100-continue").partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+        answer = await talk.answer()
+        assert (answer.status, answer.headers["Connection"]) == (401, "close")
+        await talk.close()
+
+
+@pytest.mark.usefixtures("held")
+async def test_what_is_no_http_is_answered_like_a_stranger(capfd: pytest.CaptureFixture[str]) -> None:
+    """It takes no token either: a flood of it must not be cheaper to send than one of requests, nor fill the log."""
+    async with limited(unauthenticated_per_second=10) as product:
+        talks = [await Talk.with_(product.url) for _ in range(20)]
+        for talk in talks:
+            await talk.send(b"\x16\x03\x01 hello\r\n\r\n")
+        answer = await talks[0].answer()
+        assert (answer.status, answer.headers["Connection"]) == (400, "close")
+        assert answer.body["error"]["code"] == 400
+        await until(lambda: product.handler.limits.strangers.now == 10)
+        assert product.handler.limits.connections.unread == 20
+        for talk in talks:
+            await talk.close()
+    assert capfd.readouterr().err.count("http request not understood") <= 2
+
+
+@pytest.mark.parametrize("reason", (Reason.RATE_LIMITED, Reason.IN_FLIGHT_LIMITED, Reason.OVERLOADED))
+def test_what_may_work_later_says_when(reason: Reason) -> None:
+    """Java repeats 429, and 503 with Retry-After, and nothing else."""
+    from signproxy.server.wire import refusal
+
+    assert reason.status in (429, 503)
+    assert b"\r\nRetry-After: 1\r\n" in refusal(reason, "id").whole()

@@ -1,0 +1,207 @@
+"""What one caller may use up: exact to the request, and nothing is remembered of who is idle."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from signproxy.config.settings import LimitSettings
+from signproxy.errors import Reason, Refused
+from signproxy.server.limits import (
+    BYTES_PER_REQUEST,
+    HELD_PER_SECOND,
+    HOLD_SECONDS,
+    LONGEST_WAIT,
+    Held,
+    Limits,
+)
+
+SECOND = 1_000_000_000
+START = 5 * SECOND
+"""Any moment: the clock counts from when the machine started."""
+
+
+def _limits(**changes: int) -> Limits:
+    return Limits(msgspec.structs.replace(LimitSettings(), **changes))
+
+
+def _is_refused(limits: Limits, name: str, now: int) -> bool:
+    try:
+        limits.admit(name, now)
+    except Refused as refused:
+        return refused.reason is Reason.RATE_LIMITED
+    return False
+
+
+def test_a_burst_comes_at_once_and_the_next_request_waits_its_turn() -> None:
+    """PyIceberg gives up at the first 429: a client that is a little too quick has to be slowed down instead."""
+    limits = _limits(requests_per_second=100, burst=5)
+    assert [limits.admit("a", START) for _ in range(5)] == [None] * 5
+    waits = [limits.admit("a", START) for _ in range(10)]
+    assert [hold and round(hold.seconds, 6) for hold in waits] == [pytest.approx(turn / 100) for turn in range(1, 11)]
+    assert all(hold is not None and hold.among is limits.callers for hold in waits)
+
+
+def test_whoever_would_have_to_wait_long_is_refused() -> None:
+    """Answers that pile up are memory; and a client that is told can go elsewhere."""
+    limits = _limits(requests_per_second=100, burst=5)
+    for _ in range(5 + round(LONGEST_WAIT * 100)):
+        assert not _is_refused(limits, "a", START)
+    assert _is_refused(limits, "a", START)
+    # One past the bound, and exactly at it.
+    assert _is_refused(limits, "a", START + SECOND // 100 - 1)
+    assert not _is_refused(limits, "a", START + SECOND // 100)
+
+
+@pytest.mark.parametrize(("rate", "burst"), ((1, 1), (7, 3), (100, 100), (2_000, 4_000), (10_000_000, 10_000_000)))
+def test_over_any_time_no_more_than_burst_and_rate_are_served(rate: int, burst: int) -> None:
+    """A limit that leaks by rounding is another limit."""
+    limits = _limits(requests_per_second=rate, burst=burst)
+    asked_at = [START + step * SECOND // (50 * rate) for step in range(1_000)]
+    served = 0
+    for now in asked_at:
+        served += not _is_refused(limits, "a", now)
+        most = burst + rate * (now - START) / SECOND + rate * LONGEST_WAIT + 1
+        assert served <= most
+    assert served >= min(len(asked_at), burst)
+
+
+def test_a_pause_gives_the_burst_back_and_no_more() -> None:
+    """A job that begins anew after an hour is as welcome as the first time, and not more."""
+    limits = _limits(requests_per_second=10, burst=10)
+    for now in (START, START + 2 * SECOND, START + 3600 * SECOND):
+        assert [limits.admit("a", now) is None for _ in range(11)] == [True] * 10 + [False]
+
+
+def test_principals_do_not_share() -> None:
+    """That is the point of it."""
+    limits = _limits(requests_per_second=1, burst=1)
+    assert limits.admit("a", START) is None
+    assert _is_refused(limits, "a", START)
+    assert limits.admit("b", START) is None
+
+
+def test_a_refused_request_uses_nothing_up() -> None:
+    """Else a client that repeats in time would never be served again."""
+    limits = _limits(requests_per_second=1, burst=1)
+    assert limits.admit("a", START) is None
+    for _ in range(1_000):
+        assert _is_refused(limits, "a", START)
+    assert limits.admit("a", START + SECOND) is None
+
+
+def test_who_is_idle_is_forgotten_and_who_is_not_is_kept() -> None:
+    """An issuer with a million users must not fill the memory, nor may filling it wipe out a debt."""
+    limits = _limits(requests_per_second=10, burst=10)
+    for _ in range(11):
+        limits.admit("greedy", START)
+    for number in range(100_000):
+        limits.admit(f"user{number}", START + number * SECOND // 100_000)
+        assert len(limits._due) <= 25_000
+    # Of a second in which 100,000 asked once each, those of the last tenth are not idle yet.
+    assert len(limits._due) >= 10_000
+    limits.replace(msgspec.structs.replace(LimitSettings(), requests_per_second=10, burst=10))
+    assert "greedy" in limits._due
+    for number in range(25_000):
+        limits.admit(f"late{number}", START + 3600 * SECOND + number * SECOND)
+    assert len(limits._due) <= 2_048
+
+
+def test_new_settings_are_for_the_next_request() -> None:
+    """A reload that lowers a limit during an incident has to bite now."""
+    limits = _limits(requests_per_second=1_000, burst=1_000)
+    assert limits.admit("a", START) is None
+    limits.replace(msgspec.structs.replace(LimitSettings(), requests_per_second=1, burst=1, connections=20))
+    assert limits.connections.limit == 20
+    # What was used up before is not given back, and counts for no more than it was.
+    assert limits.admit("a", START + SECOND // 1_000) is None
+    assert _is_refused(limits, "a", START + SECOND // 2)
+    limits.replace(msgspec.structs.replace(LimitSettings(), requests_per_second=1_000, burst=1_000))
+    assert limits.admit("a", START + SECOND // 2) is None
+
+
+@pytest.mark.parametrize(("size", "more"), ((0, 0), (4095, 0), (4096, 1), (8191, 1), (150_000, 36)))
+def test_a_large_message_counts_for_what_it_costs(size: int, more: int) -> None:
+    """Bulk deletes of a thousand keys take as long as dozens of signatures; so many would starve the others."""
+    assert BYTES_PER_REQUEST == 4096
+    limits = _limits(requests_per_second=1, burst=100)
+    limits.admit("a", START)
+    limits.charge("a", size)
+    left = sum(limits.admit("a", START) is None for _ in range(99 - more))
+    assert left == 99 - more
+    assert _is_refused(limits, "a", START)
+
+
+def test_a_request_that_begins_anew_counts_once() -> None:
+    """One that has to be waited for is begun twice: each would use up two."""
+    limits = _limits(requests_per_second=1, burst=3)
+    for size in (0, 5_000):
+        limits.admit("a", START)
+        limits.charge("a", size)
+        limits.give_back("a", size)
+    assert [_is_refused(limits, "a", START) for _ in range(4)] == [False, False, False, True]
+
+
+def test_strangers_are_answered_at_once_so_often_a_second_all_together() -> None:
+    """They have no names; were they told apart by address, one address more would be one share more."""
+    limits = _limits(unauthenticated_per_second=20)
+    for second in range(3):
+        now = START + 10 * second * SECOND
+        assert [limits.stranger(now) for _ in range(20)] == [None] * 20
+        held = [limits.stranger(now) for _ in range(50)]
+        assert all(hold is not None and hold.among is limits.strangers for hold in held)
+    assert sum(limits.stranger(START + 100 * SECOND + step * SECOND // 1_000) is None for step in range(5_000)) == 119
+    assert limits._due == {}
+
+
+def test_held_refusals_come_back_one_by_one() -> None:
+    """Held alike, a flood would return as one wave each second, and everybody behind it would wait."""
+    held = Held(1_000)
+    seconds = sorted(held.penalty().seconds for _ in range(100))
+    assert seconds[0] >= 0.5 * HOLD_SECONDS
+    assert seconds[-1] <= 1.5 * HOLD_SECONDS
+    gaps = [later - earlier for earlier, later in itertools.pairwise(seconds)]
+    assert max(gaps) < 3 * HOLD_SECONDS / 100
+    assert sum(seconds) / 100 == pytest.approx(HOLD_SECONDS, rel=0.05)
+
+
+@pytest.mark.parametrize("times", (1, 2, 8))
+def test_the_more_are_held_the_longer(times: int) -> None:
+    """So that answering a flood costs the same however many connections it has."""
+    held = Held(10_000)
+    for _ in range(times * HELD_PER_SECOND):
+        assert held.begin()
+    seconds = [held.penalty().seconds for _ in range(100)]
+    assert sum(seconds) / 100 == pytest.approx(times * HOLD_SECONDS, rel=0.05)
+
+
+def test_held_answers_have_a_bound_and_are_counted() -> None:
+    """Each is a connection and an answer in memory."""
+    held = Held(2)
+    assert [held.begin(), held.begin(), held.begin()] == [True, True, False]
+    held.end()
+    assert held.begin()
+    assert (held.now, held.total) == (2, 3)
+
+
+def test_what_is_in_flight_has_a_bound_of_its_own_for_each_and_for_all() -> None:
+    """Requests that wait for a slow body or an upstream are memory; one caller's must not be everybody's."""
+    limits = _limits(in_flight=2, total_in_flight=3)
+    with limits.waiting("a"), limits.waiting("a"):
+        with pytest.raises(Refused) as mine, limits.waiting("a"):
+            pass
+        assert mine.value.reason is Reason.IN_FLIGHT_LIMITED
+        with limits.waiting("b"):
+            assert limits.in_flight == 3
+            for name in ("b", "c"):
+                with pytest.raises(Refused) as everybodys, limits.waiting(name):
+                    pass
+                assert everybodys.value.reason is Reason.OVERLOADED
+        with limits.waiting("c"):
+            pass
+    with pytest.raises(ZeroDivisionError), limits.waiting("a"):
+        raise ZeroDivisionError
+    assert limits.in_flight == 0
+    assert limits._waiting == {}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -29,6 +30,9 @@ HANDSHAKE_SECONDS = 10.0
 
 CLOSE_SECONDS = 1.0
 """For answers that are on their way, and for the other side's farewell, which TLS waits for."""
+
+_HEAR_SECONDS = 0.1
+"""For the first bytes of a client that has just connected."""
 
 _LOOK_SECONDS = 0.02
 """Between two looks at what is in flight; only while a server ends."""
@@ -63,6 +67,8 @@ class Listener:
         """`host:port` of each TCP socket, `unix:/path` of each Unix socket."""
         self._server = server
         self._accepting: list[asyncio.AbstractServer] = []
+        self._bound: tuple[socket.socket, ...] = ()
+        self._tls: dict[str, Any] = {}
 
     @classmethod
     async def open(
@@ -80,6 +86,8 @@ class Listener:
         """
         server = _server(handler, keepalive)
         listener = cls(server, tuple(map(address_of, sockets)))
+        listener._bound = tuple(sockets)
+        listener._tls = _tls_options(certificate)
         for bound in sockets:
             try:
                 listener._accepting.append(await _accept(server, bound, certificate))
@@ -92,6 +100,11 @@ class Listener:
                 raise SettingsInvalid([Finding("", section, problem)]) from None
         return listener
 
+    async def _serve_accepted(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        tls = self._tls if client.family != socket.AF_UNIX else {}
+        await asyncio.get_running_loop().connect_accepted_socket(self._server, client, **tls)
+
     @property
     def connections(self) -> int:
         """How many connections are open."""
@@ -102,13 +115,20 @@ class Listener:
         for each in self._accepting:
             each.close()
         self._accepting.clear()
+        self._bound = ()
 
     async def finish(self, seconds: float) -> None:
         """Let requests in flight be answered for so long, then close all connections, also those.
 
         Requests whose body is still arriving are in flight. aiohttp's own way to end would not read on.
         """
+        waiting = list(_accepted(self._bound))
         self.stop_accepting()
+        with contextlib.suppress(OSError):
+            await asyncio.gather(*map(self._serve_accepted, waiting))
+        if waiting:
+            # What they have to say is on its way: they connected before anybody could tell them not to.
+            await asyncio.sleep(min(_HEAR_SECONDS, seconds))
         await _until(lambda: not any(map(_in_flight, self._server.connections)), seconds)
         connections = [(each, each.transport) for each in self._server.connections]
         self._server.pre_shutdown()
@@ -157,14 +177,26 @@ async def _accept(
         # From Python 3.13 on, each process that closes its copy of the socket would remove the file of all of them.
         keeping: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         return await loop.create_unix_server(server, sock=bound, backlog=BACKLOG, **keeping)
-    tls: dict[str, Any] = {}
-    if certificate is not None:
-        tls = {
-            "ssl": certificate.context,
-            "ssl_handshake_timeout": HANDSHAKE_SECONDS,
-            "ssl_shutdown_timeout": CLOSE_SECONDS,
-        }
-    return await loop.create_server(server, sock=bound, backlog=BACKLOG, **tls)
+    return await loop.create_server(server, sock=bound, backlog=BACKLOG, **_tls_options(certificate))
+
+
+def _tls_options(certificate: CertificateHolder | None) -> dict[str, Any]:
+    if certificate is None:
+        return {}
+    return {
+        "ssl": certificate.context,
+        "ssl_handshake_timeout": HANDSHAKE_SECONDS,
+        "ssl_shutdown_timeout": CLOSE_SECONDS,
+    }
+
+
+def _accepted(bound: Iterable[socket.socket]) -> Iterator[socket.socket]:
+    """Accept whoever the kernel has connected already: closing a socket resets those, and their clients see a fault."""
+    for each in bound:
+        each.setblocking(False)
+        with contextlib.suppress(OSError):
+            for _ in range(BACKLOG):
+                yield each.accept()[0]
 
 
 def _in_flight(connection: web.RequestHandler) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,6 +17,15 @@ from signproxy.errors import Finding, SettingsInvalid
 from signproxy.server.hardening import harden
 from signproxy.server.sockets import Sharing, UnixSocket, bind_tcp, bind_unix
 from signproxy.telemetry import log
+from signproxy.telemetry.lines import LineWriter
+
+LAST_LINES_SECONDS = 1.0
+"""For the last lines of the log; a reader that stands still must not keep the process from ending."""
+
+_STANDARD_ERROR = 2
+
+_last_lines: list[LineWriter] = []
+"""Of this process; `os._exit` runs nothing that was registered."""
 
 _GC_THRESHOLD = 50_000
 """Objects that may come to be between two looks for cycles; at most some megabytes."""
@@ -24,7 +33,10 @@ _GC_THRESHOLD = 50_000
 
 def prepare_process(settings: Settings) -> None:
     """Do what comes before any secret is read, and before anything is logged."""
-    log.configure(log.Level[settings.log.level.name])
+    lines = LineWriter(_STANDARD_ERROR)
+    log.configure(log.Level[settings.log.level.name], lines)
+    atexit.register(lines.close, LAST_LINES_SECONDS)
+    _last_lines.append(lines)
     harden()
 
 
@@ -78,7 +90,8 @@ def on_end(begin: Callable[[], None], at_once: Callable[[], None]) -> None:
 
     def end() -> None:
         at_once()
-        sys.stderr.flush()
+        for lines in _last_lines:
+            lines.close(LAST_LINES_SECONDS)
         os._exit(0)
 
     def first() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from functools import cache
 from types import ModuleType
@@ -161,8 +161,10 @@ class _Lines:
     def msg(self, line: str) -> None:
         # Looked up for each line: whoever redirects standard error means these lines too.
         stream = self._stream or sys.stderr
-        stream.write(line)
-        stream.flush()
+        # A line that nobody can read any more decides nothing.
+        with suppress(OSError, ValueError):
+            stream.write(line)
+            stream.flush()
 
     debug = info = warning = error = critical = msg
 

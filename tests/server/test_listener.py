@@ -235,3 +235,22 @@ async def test_a_client_that_never_shakes_hands_is_let_go(
         silent = await Client.connect(listener.addresses[0])
         assert await silent.ended() == b""
         await silent.close()
+
+
+@pytest.mark.parametrize("answered_by", ("/at-once", "/"))
+def test_whoever_connected_before_the_end_is_served(run: Callable[[Awaitable[None]], None], answered_by: str) -> None:
+    """The kernel connects clients before anybody accepts them; closing the socket would reset those."""
+
+    async def scenario() -> None:
+        sockets = bind_tcp("127.0.0.1", 0)
+        listener = await Listener.open(Slow(), sockets)
+        host, _, port = listener.addresses[0].rpartition(":")
+        # Without a step of the event loop in between: nobody has accepted it yet.
+        client = socket.create_connection((host, int(port)), timeout=30)
+        client.sendall(f"POST {answered_by} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na".encode())
+        await listener.finish(5)
+        answer = await asyncio.to_thread(client.recv, 4096)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        client.close()
+
+    run(scenario())

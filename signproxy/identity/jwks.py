@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,6 +15,7 @@ from signproxy.identity.key_url import KeyUrl, parse_key_url
 from signproxy.identity.keys import KeySet, parse_jwks
 from signproxy.identity.show import shown
 from signproxy.identity.unusable import KeysUnusable
+from signproxy.telemetry.log import get_logger
 
 COOL_DOWN = 60.0
 """Seconds between two fetches for the sake of unknown `kid`s: anybody can make one up.
@@ -45,7 +45,7 @@ MAX_WAIT = TIMEOUT
 MAX_STALE = 24 * 3_600.0
 """How long keys are used while their issuer cannot be asked: a night and a day to mend it."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger("signproxy.identity")
 
 
 class RemoteKeys:
@@ -87,7 +87,7 @@ class RemoteKeys:
     def current(self) -> KeySet | None:
         """Return the keys last fetched, unless that is longer ago than MAX_STALE."""
         if self._keys is not None and self._clock() - self._fetched_at >= MAX_STALE:
-            _log.error("keys of issuer %s dropped: not fetched for %.0f s", self._issuer.name, MAX_STALE)
+            _log.error("keys dropped: too long ago", issuer=self._issuer.name, fetched_ago=MAX_STALE)
             self._replace(None)
         return self._keys
 
@@ -175,7 +175,7 @@ class RemoteKeys:
             self._failed(str(problem))
         # Supervises a task that nobody awaits: a fault in here must neither end it nor reach a caller raw.
         except Exception as fault:  # noqa: BLE001
-            _log.exception("fetching keys of issuer %s", self._issuer.name)
+            _log.exception("fetching keys failed", issuer=self._issuer.name)
             self._failed(f"{type(fault).__name__} in signproxy")
         else:
             self._succeeded(keys, fetched.max_age)
@@ -206,7 +206,7 @@ class RemoteKeys:
 
     def _succeeded(self, keys: KeySet, max_age: float | None) -> None:
         if self._last_error or self._keys is None:
-            _log.info("keys of issuer %s fetched: %d", self._issuer.name, len(keys))
+            _log.info("keys fetched", issuer=self._issuer.name, count=len(keys))
         fresh_for = (DEFAULT_MAX_AGE if max_age is None else max_age) * FRESH_SHARE
         self._refresh_in = min(max(fresh_for, MIN_REFRESH), MAX_REFRESH)
         self._fetched_at = self._clock()
@@ -216,13 +216,13 @@ class RemoteKeys:
         before = self._keys
         if before is None or before.thumbprint != keys.thumbprint:
             for reason in keys.ignored:
-                _log.warning("keys of issuer %s: left out: %s", self._issuer.name, reason)
+                _log.warning("a key was left out", issuer=self._issuer.name, reason=reason)
             self._replace(keys)
 
     def _failed(self, problem: str) -> None:
         """Keep the keys there are: an issuer that cannot be reached has not withdrawn them."""
         if problem != self._last_error:
-            _log.warning("keys of issuer %s not fetched: %s", self._issuer.name, problem)
+            _log.warning("keys not fetched", issuer=self._issuer.name, problem=problem)
         self._failures += 1
         self._refresh_in = min(FIRST_RETRY * 2.0 ** min(self._failures_in_row, 16), LAST_RETRY)
         self._failures_in_row += 1

@@ -83,18 +83,19 @@ class Fleet:
         self._accepted_at = time()
         self._reloading = asyncio.Lock()
 
-    async def reload(self, scope: Scope = Scope.ALL) -> ReloadReport:
-        """Bring what files say now into force on every worker, or on none; say what happened."""
+    async def reload(self, scope: Scope = Scope.ALL, told: tuple[str, ...] = ()) -> ReloadReport:
+        """Bring what files say now into force on every worker, or on none; say what happened.
+
+        `told` are findings that the log has already: what is tried again and again is not told again and again.
+        """
         async with self._reloading:
             began = time()
             try:
                 candidate = await self._prepared(scope)
             except Invalid as invalid:
                 findings = tuple(str(finding) for finding in invalid.findings)
-                # It is tried again and again; the log says once what is wrong.
-                known = () if self.last_reload is None else self.last_reload.findings
                 self.last_reload = ReloadReport(began, False, time() - began, findings=findings)
-                for finding in findings if findings != known else ():
+                for finding in findings if findings != told else ():
                     _log.error("reload not accepted", finding=finding)
                 return self.last_reload
             except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours must leave in force what is

@@ -37,6 +37,7 @@ class _Due(NamedTuple):
 
 
 _EVERYTHING = _Due(Scope.ALL, secrets=True)
+_ONCE_MORE = _Due(Scope.ALL, secrets=False)
 
 
 class Reloads:
@@ -87,10 +88,11 @@ class Reloads:
             secrets = _touches(changed, _credential_files(self._settings))
             return _Due(Scope.ALL if policy else Scope.KEEP_POLICY, secrets=secrets)
         # What was refused may have been refused for something that passes, such as a provider that was down.
-        return _EVERYTHING if monotonic() >= self._again_at else None
+        return _ONCE_MORE if monotonic() >= self._again_at else None
 
     async def _reload(self, fleet: Fleet, metrics: Metrics, due: _Due) -> None:
-        report = await fleet.reload(due.scope)
+        told = fleet.last_reload.findings if due is _ONCE_MORE and fleet.last_reload is not None else ()
+        report = await fleet.reload(due.scope, told)
         metrics.reloaded(Result.SUCCESS if report.accepted else Result.FAILURE, report.seconds)
         self._again_at = inf if report.accepted else monotonic() + AGAIN_SECONDS
         if due.secrets:

@@ -186,3 +186,14 @@ async def test_all_are_told_to_refresh_and_to_reopen() -> None:
     await fleet.refresh_credentials()
     await fleet.reopen()
     assert members[1].calls == ["refresh", "reopen"]
+
+
+async def test_what_is_tried_again_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A policy that stays broken over a night must not fill the log; one that is broken anew must be told."""
+    fleet = fleet_of(MemoryMember(INVALID))
+    findings = (await fleet.reload()).findings
+    assert capsys.readouterr().err.count("unknown role") == 1
+    await fleet.reload(Scope.ALL, findings)
+    assert capsys.readouterr().err == ""
+    await fleet.reload()
+    assert capsys.readouterr().err.count("unknown role") == 1

@@ -1,0 +1,1 @@
+"""A real identity provider, and signproxy in front of everything that one can do."""

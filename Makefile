@@ -16,7 +16,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 .DEFAULT_GOAL := help
 # An environment that was not finished must not count as one.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint type imports unit docs docs-check e2e e2e-ci bench mutants mutants-changed fuzz lock clean
+.PHONY: help run test lint type imports unit docs docs-check e2e soak e2e-ci bench mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,7 +49,10 @@ docs-check: $(TEST) ## Fail when a table of the documentation differs from the c
 	$(BIN)/python -m signproxy.cli.docs --check
 
 e2e: $(TEST) ## Run every end-to-end test: real clients on real stores.
-	$(BIN)/pytest tests/e2e -p no:randomly
+	$(BIN)/pytest tests/e2e -p no:randomly -m 'not soak'
+
+soak: $(TEST) ## Serve at full load for twenty minutes while everything rotates. Writes docs/soak.json.
+	$(BIN)/pytest tests/e2e/soak -p no:randomly -m soak
 
 e2e-ci: $(TEST) ## Run the end-to-end tests of every change.
 	$(BIN)/pytest tests/e2e -p no:randomly -m ci

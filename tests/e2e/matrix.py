@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +46,10 @@ class Matrix:
         self._rows.setdefault(row.case, row.outcome)
 
     def write(self, file: Path) -> None:
-        """Write the rows, sorted, so that a change shows as a difference."""
+        """Write the rows, sorted, so that a change shows as a difference; with the day and the commit of the run."""
         rows = [Row(*case, outcome)._asdict() for case, outcome in sorted(self._rows.items())]
+        git = ("git", "-C", str(file.parent.parent), "rev-parse", "--short=12", "HEAD")
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+        record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit, "rows": rows}
         file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+        file.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")

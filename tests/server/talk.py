@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -37,10 +38,10 @@ class Talk:
         self.writer = writer
 
     @classmethod
-    async def with_(cls, url: str) -> Talk:
+    async def with_(cls, url: str, tls: ssl.SSLContext | None = None) -> Talk:
         """Connect to `http://host:port`."""
         host, _, port = url.removeprefix("http://").rpartition(":")
-        return cls(*await asyncio.open_connection(host, int(port)))
+        return cls(*await asyncio.open_connection(host, int(port), ssl=tls))
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)

@@ -39,6 +39,7 @@ def test_a_minute_at_full_load_loses_nothing(tmp_path: Path, provider: IdentityP
     check(Soak(tmp_path / "signproxy", provider).run(SHORT_SECONDS), flat_percent=SHORT_PERCENT)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(LONG_SECONDS + 600)
 def test_twenty_minutes_at_full_load_leave_nothing_behind(tmp_path: Path, provider: IdentityProvider) -> None:
     """A sidecar lives as long as its job: what leaks a little each second ends it on the second day."""

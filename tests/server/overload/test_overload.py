@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from signproxy.config.settings import LimitSettings
+from signproxy.config.settings import LimitSettings, TlsSettings
 from signproxy.errors import Reason
 from signproxy.server import app, exchange, limits
 from signproxy.server.limits import Held
-from signproxy.server.listener import listen
+from signproxy.server.listener import Listener, listen
 from signproxy.server.message import MAX_MESSAGE
 from signproxy.server.reply import Reply
+from signproxy.server.sockets import bind_tcp
+from signproxy.server.tls import CertificateHolder
 from tests.product import SIGN_T1, Product, token_of
+from tests.server.authority import Authority
 from tests.server.talk import BODY, Talk, parsed, request, until
 
 WAYS = {"at once": request, "parsed": parsed}
@@ -257,6 +261,31 @@ async def test_nothing_is_left_of_held_answers_whose_callers_leave(
         await until(lambda: product.handler.connections == 0)
         await until(lambda: len(asyncio.all_tasks()) <= before)
         assert (counts.in_flight, counts._waiting) == (0, {})
+
+
+@pytest.mark.usefixtures("briefly")
+async def test_answers_are_held_back_through_tls_as_well(ask_for: Request, tmp_path: Path) -> None:
+    """TLS reads ahead: what it has decrypted already must wait with the rest."""
+    authority = Authority()
+    directory = authority.issue().write(tmp_path)
+    tls = TlsSettings(cert_file=str(directory / "tls.crt"), key_file=str(directory / "tls.key"))
+    product = Product()
+    product.handler.limits.replace(LimitSettings(unauthenticated_per_second=1, requests_per_second=50, burst=1))
+    product.trail.start()
+    listener = await Listener.open(product.handler, bind_tcp("127.0.0.1", 0), certificate=CertificateHolder(tls))
+    talk = await Talk.with_(listener.addresses[0], authority.client())
+    assert [(await talk.ask(ask_for(None))).status for _ in range(3)] == [401] * 3
+    assert product.handler.limits.strangers.total >= 2
+    # All at once, in one record: the first is free, the second waits, and what follows it waits with it.
+    await talk.send(ask_for() + ask_for() + ask_for(None) + ask_for())
+    assert [(await talk.answer()).status for _ in range(4)] == [200, 200, 401, 200]
+    product.handler.drain()
+    assert (await talk.ask(ask_for())).headers["Connection"] == "close"
+    assert await talk.ended() == b""
+    await talk.close()
+    await listener.finish(1.0)
+    assert (product.handler.connections, product.handler.limits.strangers.now) == (0, 0)
+    await asyncio.to_thread(product.trail.close, 5.0)
 
 
 async def test_strangers_leave_nothing_behind(ask_for: Request) -> None:

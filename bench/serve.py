@@ -17,10 +17,10 @@ import yaml
 
 from bench import policy_files, sign_request
 from bench.caller import AUDIENCE, ISSUER, Caller, make_caller
-from bench.certificate import write_certificate
 from bench.load import Signer
 from bench.policy_files import BUCKET, CATALOG, REGION, STORAGE
 from bench.process import SERVER_CORE, BenchFailed, answers, call, children_of, free_port, running, wait_until
+from tests.authority import Authority
 from tests.verifier import as_java, verify
 
 ACCESS_KEY_ID = "AKIAIOSFODNN7EXAMPLE"
@@ -93,7 +93,7 @@ def deploy(*, tables: int = TABLES, workers: int = 1, tls: bool = False) -> Iter
             Path(name), make_caller(), free_port(), free_port(), workers, "https" if tls else "http"
         )
         if tls:
-            write_certificate(deployment.directory)
+            Authority().issue("127.0.0.1").write(deployment.directory)
         (deployment.directory / "issuer.pem").write_bytes(deployment.caller.public_pem)
         keys = {"access_key_id": ACCESS_KEY_ID, "secret_access_key": SECRET_ACCESS_KEY}
         deployment.key_file.write_text(json.dumps(keys))

@@ -14,7 +14,7 @@ import pytest
 
 from signproxy.cli import main
 from signproxy.config import mounts
-from tests.server.authority import DAY, Authority, Pair, ec_key, pem_of
+from tests.authority import DAY, Authority, Pair, ec_key, pem_of
 
 
 def check(installation: Path, *words: str) -> int:

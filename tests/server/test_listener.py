@@ -18,7 +18,7 @@ from signproxy.server import listener as module
 from signproxy.server.listener import Listener, listen
 from signproxy.server.sockets import bind_tcp, bind_unix
 from signproxy.server.tls import CertificateHolder
-from tests.server.authority import Authority
+from tests.authority import Authority
 from tests.server.rig import Client, Slow, serving
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from signproxy.config.settings import TlsSettings
 from signproxy.errors import SettingsInvalid
 from signproxy.server.tls import MAX_PEM_BYTES, CertificateHolder
-from tests.server.authority import DAY, NOW, Authority, Pair, ec_key, pem_of, swap
+from tests.authority import DAY, NOW, Authority, Pair, ec_key, pem_of, swap
 from tests.server.rig import Client, Slow, serving
 
 REFUSED = (ssl.SSLError, ConnectionResetError)

@@ -19,8 +19,8 @@ from signproxy.server.message import MAX_MESSAGE
 from signproxy.server.reply import Reply
 from signproxy.server.sockets import bind_tcp
 from signproxy.server.tls import CertificateHolder
+from tests.authority import Authority
 from tests.product import SIGN_T1, Product, token_of
-from tests.server.authority import Authority
 from tests.server.talk import BODY, Talk, parsed, request, until
 
 WAYS = {"at once": request, "parsed": parsed}
@@ -273,7 +273,7 @@ async def test_answers_are_held_back_through_tls_as_well(ask_for: Request, tmp_p
     product.handler.limits.replace(LimitSettings(unauthenticated_per_second=1, requests_per_second=50, burst=1))
     product.trail.start()
     listener = await Listener.open(product.handler, bind_tcp("127.0.0.1", 0), certificate=CertificateHolder(tls))
-    talk = await Talk.with_(listener.addresses[0], authority.client())
+    talk = await Talk.with_(listener.addresses[0], authority.trusting())
     assert [(await talk.ask(ask_for(None))).status for _ in range(3)] == [401] * 3
     assert product.handler.limits.strangers.total >= 2
     # All at once, in one record: the first is free, the second waits, and what follows it waits with it.

@@ -15,6 +15,11 @@ Deploy = Callable[..., Deployment]
 POLL_SECONDS = 0.2
 """How often files are looked at here: a tenth of the default, so that a test waits a tenth as long."""
 
+ONE_ON_EVERY_CHANGE = pytest.mark.parametrize(
+    "workers", (pytest.param(1, id="one", marks=pytest.mark.ci), pytest.param(2, id="two"))
+)
+"""For what each process does by itself: two of them are looked at only where everything is run."""
+
 
 @pytest.fixture(params=(1, 2), ids=("one", "two"))
 def workers(request: pytest.FixtureRequest) -> int:

@@ -43,6 +43,7 @@ def test_a_killed_worker_costs_its_own_connections_and_is_replaced(deploy: Deplo
         assert 0 < len(lasting) < CLIENTS
         assert served.metric(RESTARTS) == 1
         assert served.metric("signproxy_workers") == 2
+        served.wait_until("the log tells", lambda: bool(served.logged("worker ended")))
         assert [line["code"] for line in served.logged("worker ended")] == [-signal.SIGKILL]
     # Before and after: only what the victim held in its hand is missing.
     told = {event.get("request_id") for event in served.events()}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.faults.clock import Clock
-from tests.e2e.faults.conftest import Deploy
+from tests.e2e.faults.conftest import ONE_ON_EVERY_CHANGE, Deploy
 from tests.e2e.faults.deployment import Deployment
 from tests.e2e.faults.load import SIGNED, Load, real_time
 from tests.e2e.faults.sts import Mode, SessionService
@@ -38,7 +38,7 @@ def service(deployment: Deployment) -> Iterator[SessionService]:
         assert made.refused == []
 
 
-@pytest.mark.ci
+@ONE_ON_EVERY_CHANGE
 @pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.WELL], ids=lambda mode: mode.name.lower())
 def test_sessions_that_live_outlast_the_failures_of_the_service(
     deployment: Deployment, service: SessionService, mode: Mode
@@ -52,6 +52,7 @@ def test_sessions_that_live_outlast_the_failures_of_the_service(
         load.wait_for(SIGNED, 20, since=time.monotonic())
         assert set(load.outcomes()) == {SIGNED}
         assert served.status("/readyz") == 200
+        served.wait_until("it says so", lambda: bool(served.logged("getting credentials failed")))
         told = served.logged("getting credentials failed")[-1]
         assert told["storage"] == "store"
         assert not any(secret in json.dumps(told) for secret in deployment.keys.secrets.values())
@@ -125,7 +126,7 @@ def test_sessions_that_end_are_not_used_and_the_next_are(deployment: Deployment,
         assert not load.lost()
 
 
-@pytest.mark.ci
+@ONE_ON_EVERY_CHANGE
 def test_a_clock_that_steps_over_the_end_of_a_session_fetches_the_next(
     deployment: Deployment, service: SessionService
 ) -> None:

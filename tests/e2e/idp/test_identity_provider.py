@@ -86,7 +86,7 @@ def test_a_new_key_is_fetched_once_and_old_tokens_live_on(
         assert provider.fetches() == before.plus(workers)
 
 
-def test_made_up_key_ids_cost_one_fetch(deployment: Deployment, provider: IdentityProvider, workers: int) -> None:
+def test_made_up_key_ids_cost_one_fetch(deployment: Deployment, provider: IdentityProvider) -> None:
     """Otherwise anybody can have signproxy run down the company's identity provider."""
     with deployment.serve() as served:
         good = provider.token()
@@ -94,7 +94,7 @@ def test_made_up_key_ids_cost_one_fetch(deployment: Deployment, provider: Identi
         refused = _statuses(served, made_up_tokens(provider.issuer, STORM))
         assert set(refused) <= {401, 429}
         assert refused[401] > 0
-        assert provider.fetches() == before.plus(workers)
+        assert provider.fetches() == before.plus(1)
         assert served.sign(good).status == 200
         # A flood of strangers leaves a bounded trail: so many single events a minute, and the sum of the others.
         assert sum(event["reason"] == "token_key_unknown" for event in served.events()) < STORM / 2
@@ -136,8 +136,12 @@ def test_a_provider_that_goes_down_leaves_its_keys_in_use(tmp_path: Path) -> Non
             assert [served.sign(token).status for token in (seen, unseen)] == [200, 200]
             assert served.status("/readyz") == 200
             assert served.metric('signproxy_jwks_refresh_total{result="failure"}') > 0
-            told = [line for line in served.logged() if address.issuer in json.dumps(line)]
-            assert [line["level"] for line in told] == ["warning"]
+
+            def told() -> list[str]:
+                return [line["level"] for line in served.logged() if address.issuer in json.dumps(line)]
+
+            served.wait_until("the log tells", lambda: bool(told()))
+            assert told() == ["warning"]
             with run_identity_provider(tmp_path / "second", address) as successor:
                 # It has lost its keys, as such test installations do: its tokens are believed once it was asked.
                 assert served.sign(unseen).status == 200

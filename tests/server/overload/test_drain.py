@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from signproxy.server import exchange, limits
+from signproxy.server.connection import DirectServer
 from signproxy.server.listener import Listener
 from signproxy.server.sockets import bind_tcp
 from tests.product import Product
@@ -124,4 +125,63 @@ async def test_half_a_head_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPa
         await listener.finish(20)
         assert await talk.ended() == b""
         assert product.handler.connections == 0
+        await talk.close()
+
+
+async def test_half_a_head_at_the_end_is_answered_if_the_rest_comes() -> None:
+    """Its sender has begun to ask. Nobody told the server to drain before: then the end itself does."""
+    async with _listening() as (product, listener):
+        talk = await Talk.with_(product.url)
+        whole = request()
+        await talk.send(whole[:30])
+        await until(lambda: product.handler.connections == 1)
+        await asyncio.sleep(0.05)
+        ending = asyncio.create_task(listener.finish(20))
+        await asyncio.sleep(0.1)
+        await talk.send(whole[30:])
+        answer = await talk.answer()
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        assert await talk.ended() == b""
+        await ending
+        await talk.close()
+
+
+@asynccontextmanager
+async def _accepting() -> AsyncIterator[tuple[str, DirectServer]]:
+    """Serve without a listener: what ends first is up to the test."""
+    product = Product()
+    product.trail.start()
+    server = DirectServer(product.handler, 75.0, access_log=None)
+    accepting = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    host, port = accepting.sockets[0].getsockname()
+    try:
+        yield f"http://{host}:{port}", server
+    finally:
+        accepting.close()
+        await server.shutdown(0.05)
+        await asyncio.to_thread(product.trail.close, 5.0)
+
+
+async def test_who_comes_while_the_door_closes_is_answered_once() -> None:
+    """The kernel may have accepted it before; left open afterwards, it would hold up the end."""
+    async with _accepting() as (url, server):
+        server.pre_shutdown()
+        talk = await Talk.with_(url)
+        answer = await talk.ask(request())
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        assert await talk.ended() == b""
+        await talk.close()
+
+
+async def test_a_client_that_reads_nothing_does_not_hold_up_the_end() -> None:
+    """Its answers lie in our memory; they go with the process."""
+    async with _accepting() as (url, server):
+        talk = await Talk.with_(url)
+        talk.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a transport of both directions
+        talk.writer.write(parsed() * 8_000)
+        await until(lambda: server.limits.connections.open == 1)
+        await asyncio.sleep(0.5)
+        server.pre_shutdown()
+        await server.shutdown(0.05)
+        await until(lambda: server.limits.connections.open == 0)
         await talk.close()

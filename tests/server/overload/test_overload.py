@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from signproxy.config.settings import LimitSettings, TlsSettings
 from signproxy.errors import Reason
 from signproxy.server import app, exchange, limits
+from signproxy.server.connection import DirectServer
 from signproxy.server.limits import Held
 from signproxy.server.listener import Listener, listen
 from signproxy.server.message import MAX_MESSAGE
@@ -216,6 +218,27 @@ async def test_what_is_sent_meanwhile_is_answered_afterwards_and_in_order(ask_fo
 
 
 @pytest.mark.usefixtures("held")
+async def test_nothing_is_read_while_an_answer_is_held_back(ask_for: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever waits for an answer could keep the core busy meanwhile."""
+    wires: list[asyncio.Transport] = []
+    opened = exchange.Connection.connection_made
+
+    def made(connection: exchange.Connection, transport: asyncio.BaseTransport) -> None:
+        wires.append(cast("asyncio.Transport", transport))
+        opened(connection, transport)
+
+    monkeypatch.setattr(exchange.Connection, "connection_made", made)
+    async with limited(unauthenticated_per_second=1) as product:
+        talk = await Talk.with_(product.url)
+        assert (await talk.ask(ask_for(None))).status == 401
+        assert wires[0].is_reading()
+        await talk.send(ask_for(None))
+        await until(lambda: product.handler.limits.strangers.now == 1)
+        assert not wires[0].is_reading()
+        await talk.close()
+
+
+@pytest.mark.usefixtures("held")
 async def test_the_number_of_held_answers_is_bounded(ask_for: Request) -> None:
     """Each is memory and a connection; what is beyond is answered at once, and the connection ends."""
     async with limited(unauthenticated_per_second=1, connections=16) as product:
@@ -391,6 +414,37 @@ async def test_strangers_cannot_take_all_connections() -> None:
             await talk.close()
 
 
+async def test_strangers_that_come_all_at_once_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections come in batches; a bound that is looked at once a batch is none."""
+    async with limited(connections=16) as product:
+        silent = await asyncio.gather(*[Talk.with_(product.url) for _ in range(64)])
+        await until(lambda: product.handler.limits.connections.surplus >= 56)
+        await until(lambda: product.handler.connections == 8)
+        for talk in silent:
+            await talk.close()
+
+
+@pytest.mark.usefixtures("held")
+async def test_a_stranger_that_has_to_make_room_takes_its_held_answer_along(ask_for: Request) -> None:
+    """Places that nobody gives back would be used up, and every answer would go out at once again."""
+    async with limited(connections=16, unauthenticated_per_second=1) as product:
+        talks = [await Talk.with_(product.url) for _ in range(8)]
+        for talk in talks:
+            await talk.send(ask_for(None))
+        held = product.handler.limits.strangers
+        await until(lambda: held.now == 7)
+        # The first of them was answered at once.
+        for places in (7, 6, 5, 4, 3, 2, 1, 0):
+            talks.append(await Talk.with_(product.url))
+            await _so_many_held(held, places)
+        for talk in talks:
+            await talk.close()
+
+
+async def _so_many_held(held: Held, number: int) -> None:
+    await until(lambda: held.now == number)
+
+
 async def test_a_connection_without_a_token_is_not_kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are what strangers could use up; a caller's connection may rest between two queries."""
     monkeypatch.setattr(exchange, "STRANGER_SECONDS", 0.1)
@@ -415,6 +469,24 @@ async def test_a_connection_in_use_is_not_closed(way: str) -> None:
             await asyncio.sleep(0.05)
         assert await talk.ended() == b""
         await talk.close()
+
+
+async def test_a_request_may_take_longer_than_a_connection_may_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is under way is not idle, however long it takes."""
+    monkeypatch.setattr(limits, "HOLD_SECONDS", 0.6)
+    async with limited(keepalive=0.1, unauthenticated_per_second=1) as product:
+        waiting = await Talk.with_(product.url)
+        await waiting.send(_half("reader"))
+        strangers = [await Talk.with_(product.url) for _ in range(3)]
+        await strangers[0].ask(request(None))
+        await strangers[1].send(request(None))
+        await strangers[2].send(parsed(None))
+        await asyncio.sleep(0.25)
+        await waiting.send(BODY[-1:])
+        assert (await waiting.answer()).status == 200
+        assert [(await talk.answer()).status for talk in strangers[1:]] == [401, 401]
+        for talk in (waiting, *strangers):
+            await talk.close()
 
 
 @pytest.mark.parametrize("before", (b"", request(), parsed()), ids=("first", "after one at once", "after a parsed one"))
@@ -467,6 +539,36 @@ async def test_an_answer_that_nobody_reads_does_not_keep_a_connection() -> None:
         await talk.close()
 
 
+class _Wire(asyncio.Transport):
+    """A transport that goes nowhere."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def is_reading(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+async def test_aiohttp_learns_what_the_client_had_not_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go on writing to a client that does not read, and fail where that one reads again."""
+    connection = DirectServer(Product().handler, 75.0, access_log=None)()
+    connection.connection_made(_Wire())
+    connection.pause_writing()
+    connection.data_received(b"GET /")
+    parsed_by = connection._parsed
+    assert parsed_by is not None
+    told = [parsed_by.writing_paused]
+    connection.resume_writing()
+    told.append(parsed_by.writing_paused)
+    connection.pause_writing()
+    told.append(parsed_by.writing_paused)
+    assert told == [True, False, True]
+    connection.connection_lost(None)
+
+
 # -- what nobody asked for ---------------------------------------------------------------------------------------------
 
 
@@ -492,29 +594,45 @@ async def test_nobody_is_listened_to_for_long_whose_request_is_refused(who: str 
         first = await Talk.with_(product.url)
         assert (await first.ask(request("reader"))).status == 200
         talk = await Talk.with_(product.url)
-        head = request(who).partition(b"\r\n\r\n")[0].replace(b"Content-Length: ", b"Content-Length: 9999")
         sent = 0
         try:
-            await talk.send(head + b"\r\n\r\n")
-            while sent < 256 * MAX_MESSAGE:
+            await talk.send(_announcing(who, 10**12))
+            while sent < 64 * 2**20:
                 await talk.send(b"x" * MAX_MESSAGE)
                 sent += MAX_MESSAGE
                 await asyncio.sleep(0)
         except ConnectionError:
             pass
-        # What lies in the buffers of two sockets was not read.
-        assert sent < 256 * MAX_MESSAGE
+        # A message, and what lies in the buffers of two sockets.
+        assert sent < 8 * 2**20
         await first.close()
         await talk.close()
         await until(lambda: product.handler.connections == 0)
 
 
-async def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_without() -> None:
-    """It has not sent a body that could be heard out."""
+def _announcing(who: str | None, length: int, *more: str) -> bytes:
+    """Return the head of a request whose body is to be so long."""
+    head = request(who, *more).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+    return head.replace(b"Content-Length: %d\r\n" % len(BODY), b"Content-Length: %d\r\n" % length)
+
+
+async def test_a_refused_body_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows on it would be taken for the next request, or for the rest of this one."""
+    monkeypatch.setattr(app, "DISCARD_SECONDS", 0.05)
     async with limited() as product:
         talk = await Talk.with_(product.url)
-        await talk.send(request(None, "Expect: 100-continue").partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
-        answer = await talk.answer()
+        answer = await talk.ask(_announcing(None, 100) + b"{")
+        assert (answer.status, answer.headers["Connection"]) == (401, "close")
+        assert await talk.ended() == b""
+        await talk.close()
+
+
+async def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for whom: it has not sent a body that could be heard out."""
+    monkeypatch.setattr(app, "DISCARD_SECONDS", FOREVER)
+    async with limited() as product:
+        talk = await Talk.with_(product.url)
+        answer = await talk.ask(_announcing(None, 100, "Expect: 100-continue"))
         assert (answer.status, answer.headers["Connection"]) == (401, "close")
         await talk.close()
 

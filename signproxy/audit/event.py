@@ -93,7 +93,7 @@ class AuditEvent(
     detail: str = ""
     """For the operator: the fact behind the refusal."""
     count: int = 1
-    """Requests that this event stands for; more than one only for refusals before an identity was known."""
+    """Requests that this event stands for; more than one only for refusals of unknown callers, or for too much."""
 
     access_key_id: str = ""
     """Its last four characters."""

@@ -89,7 +89,7 @@ def _yaml(tree: dict[str, Tree], depth: int) -> Iterator[str]:
 
 def _member(member: Tree, depth: int) -> Iterator[str]:
     """Write a section that is a member of a list; lists of plain values are leaves."""
-    if not isinstance(member, dict):  # pragma: no cover
+    if not isinstance(member, dict):  # pragma: no cover - for the type checker: lists of leaves are leaves
         raise TypeError(type(member))
     first, *others = _yaml(member, depth + 1)
     yield f"{'  ' * depth}- {first.lstrip()}"

@@ -141,7 +141,7 @@ def _connect(family: socket.AddressFamily, to: str | tuple[str, int], timeout: f
 
 def _all(connection: socket.socket, ends: float) -> bytes:
     received = bytearray()
-    while len(received) < MAX_ANSWER and (chunk := connection.recv(MAX_ANSWER)):
+    while len(received) < MAX_ANSWER and (chunk := connection.recv(MAX_ANSWER - len(received))):
         received += chunk
         if monotonic() > ends:
             raise TimeoutError("timed out")

@@ -24,7 +24,8 @@ class SettingsSource(msgspec.Struct, frozen=True):
 
     def load(self, environ: Mapping[str, str] | None = None) -> Settings:
         """Return the settings as they stand now. Raise SettingsInvalid with every fault."""
-        return load_settings(Path(self.file) if self.file else None, environ or os.environ, self.overrides)
+        file = Path(self.file) if self.file else None
+        return load_settings(file, os.environ if environ is None else environ, self.overrides)
 
 
 def digest_of(settings: Settings) -> str:

@@ -37,8 +37,6 @@ BODY_TIMEOUT = 10.0
 DISCARD_SECONDS = 2.0
 """For what is left of the body of a refused request: the refusal reaches only a client that was heard out."""
 
-_DEFAULT_LIMITS = LimitSettings()
-
 _log = get_logger("signproxy.server")
 
 # Looking a member up in its class calls Python code; the hot path does without.
@@ -73,7 +71,7 @@ class Handler:
         public_url: str,
         client_cache: ClientCache,
     ) -> None:
-        self.limits = Limits(_DEFAULT_LIMITS)
+        self.limits = Limits(LimitSettings())
         self._draining = False
         self._gate = gate
         self._authenticator = authenticator
@@ -90,7 +88,7 @@ class Handler:
         signer: RequestSigner,
         public_url: str,
         client_cache: ClientCache,
-        limits: LimitSettings = _DEFAULT_LIMITS,
+        limits: LimitSettings,
     ) -> None:
         """Answer by other settings from the next request on."""
         self.limits.replace(limits)

@@ -168,12 +168,13 @@ class Asking:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._number = 0
-        self._gone = False
+        self.ended = asyncio.Event()
+        """The other end has hung up, as a process does that ends."""
         self._task = asyncio.get_running_loop().create_task(self._read())
 
     async def ask(self, call: Call, expected: type[T], patience: float) -> T:
         """Return the answer to a call. Raise Gone where none comes in time, or what the worker raised."""
-        if self._gone:
+        if self.ended.is_set():
             raise Gone
         self._number += 1
         number = self._number
@@ -214,7 +215,7 @@ class Asking:
         except (ConnectionError, msgspec.MsgspecError) as error:
             _log.error("a worker cannot be understood", error=str(error))
         finally:
-            self._gone = True
+            self.ended.set()
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(Gone())

@@ -25,7 +25,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """What a worker would take over: enough to see that all workers read the same, and to tell the operator."""
 
     revision: str
-    identity: str
+    fingerprint: str
     changes: tuple[str, ...]
     needs_restart: tuple[str, ...]
 
@@ -172,7 +172,7 @@ class Fleet:
             candidates = [result for result in results if isinstance(result, Candidate)]
             # One that ended meanwhile is replaced by one that reads what is there then.
             faults = [result for result in results if not isinstance(result, Candidate | Gone)]
-            if candidates and not faults and len({candidate.identity for candidate in candidates}) == 1:
+            if candidates and not faults and len({candidate.fingerprint for candidate in candidates}) == 1:
                 return candidates[0]
             await _of_all(member.discard() for member in members)
             for fault in faults:

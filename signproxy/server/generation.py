@@ -51,7 +51,7 @@ class Generation(msgspec.Struct, frozen=True):
         return f"{self.config_digest}/{self.state.rev}"
 
     @property
-    def identity(self) -> str:
+    def fingerprint(self) -> str:
         """What several workers compare, to know that they read the same: keys and secrets included. Not for logs."""
         return f"{self.revision}/{keys_digest(self.issuers)}"
 

@@ -31,6 +31,9 @@ HANDSHAKE_SECONDS = 10.0
 CLOSE_SECONDS = 1.0
 """For answers that are on their way, and for the other side's farewell, which TLS waits for."""
 
+FEW = 64
+"""Connections of a handler that has no limits of its own: kubelet's, Prometheus' and an operator's, many times over."""
+
 _HEAR_SECONDS = 0.1
 """For the first bytes of a client that has just connected."""
 
@@ -108,7 +111,9 @@ class Listener:
     @property
     def connections(self) -> int:
         """How many connections are open."""
-        return len(self._server.connections)
+        server = self._server
+        # aiohttp knows only those that it was given.
+        return server.limits.connections.open if isinstance(server, DirectServer) else len(server.connections)
 
     def stop_accepting(self) -> None:
         """Close the sockets; connections that are open are served on."""
@@ -164,7 +169,18 @@ def _server(handler: RequestHandler, keepalive: float) -> web.Server:
     }
     if isinstance(handler, AtOnce):
         return DirectServer(handler, keepalive, **options)
-    return web.Server(handler, keepalive_timeout=keepalive, **options)
+    return _FewConnections(handler, keepalive_timeout=keepalive, **options)
+
+
+class _FewConnections(web.Server):
+    """A server of few clients. For one more the oldest connection ends: whoever holds them all shuts nobody out."""
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Let it in."""
+        super().connection_made(handler, transport)
+        connections = self.connections
+        if len(connections) > FEW:
+            connections[0].force_close()
 
 
 async def _accept(

@@ -15,7 +15,7 @@ from pathlib import Path
 from signproxy.config.settings import AdminSettings, ListenSettings, Loop, Settings
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.server.hardening import harden
-from signproxy.server.sockets import Sharing, UnixSocket, bind_tcp, bind_unix
+from signproxy.server.sockets import Sharing, bind_tcp, bind_unix
 from signproxy.telemetry import log
 from signproxy.telemetry.lines import LineWriter
 
@@ -69,15 +69,16 @@ def bind(
     if not isinstance(where, ListenSettings) or where.tcp:
         sockets += bind_tcp(where.host, where.port, sharing=sharing, section=section)
     if where.socket:
-        sockets += (bound_unix(stack, where, section).socket,)
+        unix = bind_unix(Path(where.socket), int(where.socket_mode, 8), section=section)
+        stack.callback(unix.close)
+        sockets += (unix.socket,)
     return sockets
 
 
-def bound_unix(stack: AsyncExitStack, where: ListenSettings | AdminSettings, section: str) -> UnixSocket:
-    """Return the Unix socket that a section names, which listens already."""
-    unix = bind_unix(Path(where.socket), int(where.socket_mode, 8), section=section)
-    stack.callback(unix.close)
-    return unix
+async def cancel(task: asyncio.Task[None]) -> None:
+    """End a task of this process, and wait for its end."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def on_end(begin: Callable[[], None], at_once: Callable[[], None]) -> None:

@@ -23,7 +23,6 @@ from signproxy.telemetry.metrics import Metrics, Result
 
 _log = log.get_logger("signproxy.reload")
 
-
 AGAIN_SECONDS = 15.0
 """After a reload that was not accepted."""
 
@@ -84,8 +83,10 @@ class Reloads:
         changed = await asyncio.to_thread(self._watch.changed)
         if changed:
             _log.info("files changed", files=[str(path) for path in changed])
-            policy = _touches(changed, self._policy_files)
-            secrets = _touches(changed, _credential_files(self._settings))
+            # What was refused before is still due: a revoke must not be forgotten because another file mends the fault.
+            refused = self._again_at < inf
+            policy = refused or _touches(changed, self._policy_files)
+            secrets = refused or _touches(changed, _credential_files(self._settings))
             return _Due(Scope.ALL if policy else Scope.KEEP_POLICY, secrets=secrets)
         # What was refused may have been refused for something that passes, such as a provider that was down.
         return _ONCE_MORE if monotonic() >= self._again_at else None

@@ -54,9 +54,6 @@ class CertificateReport(msgspec.Struct, frozen=True):
     loaded_at: float
 
 
-RefusalReport = Refusal
-
-
 class WorkerReport(msgspec.Struct, frozen=True):
     """One process that serves."""
 
@@ -72,7 +69,7 @@ class WorkerReport(msgspec.Struct, frozen=True):
     credentials: tuple[CredentialsReport, ...]
     audit: AuditReport
     certificates: tuple[CertificateReport, ...]
-    refusals: tuple[RefusalReport, ...]
+    refusals: tuple[Refusal, ...]
     """The newest first."""
     connections: int
     in_flight: int

@@ -14,7 +14,7 @@ from signproxy.config.source import SettingsSource
 from signproxy.server.admin import AdminHandler
 from signproxy.server.fleet import Fleet
 from signproxy.server.listener import Listener
-from signproxy.server.process import bind, loop_factory, on_end, prepare_process, settle
+from signproxy.server.process import bind, cancel, loop_factory, on_end, prepare_process, settle
 from signproxy.server.reloads import Reloads
 from signproxy.server.sockets import Sharing
 from signproxy.server.supervisor import Supervisor
@@ -68,7 +68,6 @@ async def _serve(source: SettingsSource, settings: Settings) -> int:
     async with AsyncExitStack() as stack:
         # Before anything is loaded: what changes from now on is a change.
         reloads = Reloads(source, settings)
-        # While everything loads, kubelet asks already.
         crew = await (_alone if settings.workers == 1 else _with_workers)(source, settings, stack)
         certificate = CertificateHolder(settings.admin.tls, section="admin") if settings.admin.tls.enabled else None
         if certificate is not None:
@@ -77,7 +76,7 @@ async def _serve(source: SettingsSource, settings: Settings) -> int:
         on_end(stop.set, crew.kill)
         loop.add_signal_handler(signal.SIGHUP, reloads.request)
         watching = loop.create_task(reloads.run(crew.fleet, crew.metrics, certificate))
-        stack.push_async_callback(_cancel, watching)
+        stack.push_async_callback(cancel, watching)
         settle()
         _log.info(
             "serving",
@@ -146,8 +145,3 @@ async def _admin(
     listener = await Listener.open(handler, sockets, certificate=certificate, section="admin")
     stack.push_async_callback(listener.finish, ADMIN_SECONDS)
     return listener.addresses
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

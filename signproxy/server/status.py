@@ -12,13 +12,13 @@ import msgspec
 
 from signproxy.audit.neutralise import harmless_json, without_surrogates
 from signproxy.errors import Reason
+from signproxy.gate.refusals import Refusal
 from signproxy.server.readiness import Check, Judgement
 from signproxy.server.report import (
     CertificateReport,
     CredentialsReport,
     FleetReport,
     KeysReport,
-    RefusalReport,
     WorkerReport,
 )
 from signproxy.server.times import ago, moment
@@ -45,7 +45,7 @@ class RefusalGroup(msgspec.Struct, frozen=True):
     status: int
     meaning: str
     remedy: str
-    last: RefusalReport
+    last: Refusal
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -103,10 +103,10 @@ def as_json(status: Status) -> bytes:
     return harmless_json(msgspec.json.format(content, indent=2)) + b"\n"
 
 
-def grouped(refusals: Iterable[RefusalReport]) -> tuple[RefusalGroup, ...]:
+def grouped(refusals: Iterable[Refusal]) -> tuple[RefusalGroup, ...]:
     """Return the newest refusals, those that are alike as one, in the order of the newest of each."""
     newest = sorted(refusals, key=lambda refusal: refusal.at, reverse=True)[:SHOWN_REFUSALS]
-    alike: dict[tuple[str, ...], list[RefusalReport]] = {}
+    alike: dict[tuple[str, ...], list[Refusal]] = {}
     for refusal in newest:
         key = (refusal.reason, refusal.principal, refusal.catalog, refusal.table, refusal.operation)
         alike.setdefault(key, []).append(refusal)
@@ -187,7 +187,7 @@ def _policy(report: FleetReport, now: float) -> str:
     return " ".join(f"Policy {revision} in force {where} since {moment(since)} ({ago(now - since)}).".split())
 
 
-def _group(members: list[RefusalReport]) -> RefusalGroup:
+def _group(members: list[Refusal]) -> RefusalGroup:
     last = members[0]
     spec = _SPECS.get(last.reason)
     if spec is None:

@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from signproxy.server.report import AuditReport, FleetReport, RefusalReport, ReloadReport, WorkerReport
+from signproxy.gate.refusals import Refusal
+from signproxy.server.report import AuditReport, FleetReport, ReloadReport, WorkerReport
 from signproxy.server.status import RefusalGroup, State, Status
 from signproxy.server.status_style import STYLE
 from signproxy.server.times import ago, ahead, moment, span
@@ -171,7 +172,7 @@ def _refusal(group: RefusalGroup, kept: int, now: float) -> str:
     return f'<li class="card">{"".join(parts)}</li>\n'
 
 
-def _who(refusal: RefusalReport) -> str:
+def _who(refusal: Refusal) -> str:
     who = f"principal {name(refusal.principal)}" if refusal.principal else "an unknown caller"
     what = f", {name(refusal.operation)}" if refusal.operation else ""
     table = ".".join(part for part in (refusal.catalog, refusal.table) if part)

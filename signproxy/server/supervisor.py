@@ -136,6 +136,8 @@ class RemoteWorker:
 
     async def ended(self) -> int:
         """Wait until the process has ended; return its exit code."""
+        # By what it leaves open: a thread that waits for each process would leave none for looking at files.
+        await self._asking.ended.wait()
         return await asyncio.to_thread(self.process.wait)
 
     def kill(self) -> None:

@@ -36,6 +36,7 @@ from signproxy.server.fleet import Candidate
 from signproxy.server.generation import Generation, Scope, load_generation, yielding
 from signproxy.server.listener import Listener
 from signproxy.server.measures import show_limits, show_rooms
+from signproxy.server.process import cancel
 from signproxy.server.report import AuditReport, CredentialsReport, KeysReport, WorkerReport
 from signproxy.server.tls import CertificateHolder, PreparedCertificate
 from signproxy.signing.sign import RequestSigner
@@ -129,7 +130,7 @@ class Worker:
         stack.callback(worker._lag.stop)
         worker._show(generation.state)
         roll = asyncio.get_running_loop().create_task(worker._roll())
-        stack.push_async_callback(_cancel, roll)
+        stack.push_async_callback(cancel, roll)
         return worker
 
     async def listen(self, sockets: Sequence[socket.socket]) -> None:
@@ -335,9 +336,4 @@ def _candidate(old: Generation, new: Generation, certificate: str) -> Candidate:
         changes = [change.text for change in settings_difference(old.settings, new.settings)]
         changes += policy_difference(old.state, new.state)
         unread = [change.text for change in settings_difference(new.settings, new.asked)]
-    return Candidate(new.revision, f"{new.identity}/{certificate}", tuple(changes), tuple(unread))
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    return Candidate(new.revision, f"{new.fingerprint}/{certificate}", tuple(changes), tuple(unread))

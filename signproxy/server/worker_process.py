@@ -15,7 +15,7 @@ from signproxy.server.lean import lean_imports
 
 with lean_imports():
     from signproxy.server import control
-    from signproxy.server.process import loop_factory, on_end, prepare_process, settle
+    from signproxy.server.process import cancel, loop_factory, on_end, prepare_process, settle
     from signproxy.server.sockets import Sharing, bind_tcp
     from signproxy.server.worker import Worker
     from signproxy.telemetry import log
@@ -39,7 +39,7 @@ async def _work(end: socket.socket) -> int:
         # One worker that is asked to end does so in order; the supervisor starts another in its place.
         on_end(asked.set, duty.end_at_once)
         calls = asyncio.create_task(control.answer_calls(*await control.connect(end), duty.act))
-        stack.push_async_callback(_cancel, calls)
+        stack.push_async_callback(cancel, calls)
         waiting = asyncio.create_task(asked.wait())
         await asyncio.wait((calls, waiting), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -133,11 +133,6 @@ async def _answer(worker: Worker, call: control.Call) -> control.Answer:
         case control.Start() | control.Listen() | control.Stop():
             return control.Failed("not now")
     return control.Done()
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 if __name__ == "__main__":

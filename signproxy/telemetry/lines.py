@@ -26,8 +26,6 @@ class LineWriter:
         self.dropped = 0
         """Lines that were lost, and are not told of yet."""
         self._wake = threading.Event()
-        self._idle = threading.Event()
-        self._idle.set()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="signproxy-log", daemon=True)
         self._thread.start()
@@ -37,7 +35,6 @@ class LineWriter:
         if len(self._waiting) >= MAX_WAITING or self._closing:
             self.dropped += 1
             return None
-        self._idle.clear()
         self._waiting.append(text)
         self._wake.set()
         return None
@@ -47,15 +44,17 @@ class LineWriter:
         return None
 
     def close(self, seconds: float) -> None:
-        """Wait until what was taken over is written, but no longer than that."""
-        self._idle.wait(seconds)
+        """Take no more, and wait until what was taken over is written, but no longer than that."""
         self._closing = True
         self._wake.set()
+        self._thread.join(seconds)
 
     def _run(self) -> None:
         while True:
             self._wake.wait()
             self._wake.clear()
+            # Read first: what was taken over before the end was asked for is waiting by then.
+            closing = self._closing
             while self._waiting:
                 if not self._written(self._waiting[0]):
                     # Nobody reads any more, or the disk is full: the next lines may find it otherwise.
@@ -65,8 +64,7 @@ class LineWriter:
                     lost, self.dropped = self.dropped, 0
                     self._written(_lost(lost))
                 self._waiting.popleft()
-            self._idle.set()
-            if self._closing:
+            if closing:
                 return
 
     def _written(self, line: str) -> bool:

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
+from signproxy.gate.refusals import Refusal
 from signproxy.server.report import (
     AuditReport,
     CertificateReport,
     CredentialsReport,
     FleetReport,
     KeysReport,
-    RefusalReport,
     ReloadReport,
     WorkerReport,
 )
@@ -26,7 +26,7 @@ KEYS = KeysReport("idp", 2, 120.0, 0, "")
 CREDENTIALS = CredentialsReport("lake", "", "lake-keys", NOW + HOUR, NOW - 60, 0, "")
 AUDIT = AuditReport("01JBOOT", 0, 1_234, 0, 0, 0, "")
 CERTIFICATE = CertificateReport("listen", NOW + 60 * DAY, NOW - DAY)
-REFUSAL = RefusalReport(
+REFUSAL = Refusal(
     NOW - 60,
     "request-1",
     "event-1",

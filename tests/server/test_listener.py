@@ -11,11 +11,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import uvloop
+from aiohttp import web
 
 from signproxy.config.settings import TlsSettings
 from signproxy.errors import SettingsInvalid
 from signproxy.server import listener as module
 from signproxy.server.listener import Listener, listen
+from signproxy.server.reply import Reply
 from signproxy.server.sockets import bind_tcp, bind_unix
 from signproxy.server.tls import CertificateHolder
 from tests.authority import Authority
@@ -252,5 +254,29 @@ def test_whoever_connected_before_the_end_is_served(run: Callable[[Awaitable[Non
         answer = await asyncio.to_thread(client.recv, 4096)
         assert answer.startswith(b"HTTP/1.1 200 OK")
         client.close()
+
+    run(scenario())
+
+
+def test_nobody_holds_all_connections_of_a_listener_for_few(
+    run: Callable[[Awaitable[None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opened connections to the admin port without end would take files from the callers, and probes away."""
+    monkeypatch.setattr(module, "FEW", 3)
+
+    async def scenario() -> None:
+        async def answer(_: web.BaseRequest) -> web.StreamResponse:
+            return Reply(200, "Content-Type: text/plain\r\n", b"ok")
+
+        listener = await Listener.open(answer, bind_tcp("127.0.0.1", 0))
+        clients = [await Client.connect(listener.addresses[0]) for _ in range(5)]
+        assert await clients[-1].post("/") == b"ok"
+        for evicted in clients[:2]:
+            assert await evicted.ended() == b""
+            await evicted.close()
+        for kept in clients[2:]:
+            assert await kept.post("/") == b"ok"
+            await kept.close()
+        await listener.finish(0)
 
     run(scenario())

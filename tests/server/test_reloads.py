@@ -77,6 +77,22 @@ def test_a_broken_policy_stays_out_until_it_is_mended(serve: Start) -> None:
     assert served.stop() == 0
 
 
+def test_a_revoke_that_came_with_a_fault_bites_once_the_fault_is_mended(serve: Start) -> None:
+    """What mends the fault is another file; the policy has not changed since, and must not be taken for unchanged."""
+    served = serve(*QUICKLY)
+    assert served.sign() == 200
+    good = served.settings.read_text()
+    served.settings.write_text("listne: {}")
+    served.wait_for("reload not accepted")
+    served.policy.write_text(REVOKED)
+    served.wait_for("reload not accepted", count=2)
+    assert served.sign() == 200
+    served.settings.write_text(good)
+    served.wait_for("reload accepted")
+    assert served.sign() == 403
+    assert served.stop() == 0
+
+
 def test_a_token_that_is_struck_from_the_settings_is_refused(serve: Start) -> None:
     """A leaked token must not stay good until somebody can afford a restart."""
     served = serve(*QUICKLY)

@@ -89,6 +89,16 @@ def test_a_reload_reaches_every_worker(serve: Start) -> None:
     assert sorted(event["policy_epoch"] for event in served.events() if event["kind"] == "reload") == [2, 2]
 
 
+def test_more_workers_than_cores_are_kept_in_step(serve: Start) -> None:
+    """Watching over many processes must leave something over for looking at files: a revoke would never come."""
+    served = serve("--workers", f"{(os.cpu_count() or 1) + 6}", "--set", "reload.poll_seconds=0.05")
+    served.wait_for("serving")
+    served.policy.write_text(POLICY.replace("reader: {roles: [readers]}", "reader: {roles: []}"))
+    served.wait_for("reload accepted")
+    assert [served.sign() for _ in range(20)] == [403] * 20
+    assert served.stop() == 0
+
+
 def test_a_policy_that_is_broken_reaches_no_worker(serve: Start) -> None:
     """A typo must not make the answer depend on which process a connection meets."""
     served = serve("--workers", "2")

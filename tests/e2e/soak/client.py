@@ -34,6 +34,10 @@ VERIFIED = 211
 REFUSED = 53
 """Every so many requests one asks for a table that is not granted, and has to be refused."""
 
+_AUDIT = b"The audit trail"
+_PATIENCE_SECONDS = 1.0
+"""What `Retry-After` asks for."""
+
 LOOK_SECONDS = 0.1
 """How often the callers' file is looked at."""
 
@@ -55,6 +59,8 @@ class Seen(msgspec.Struct):
     signed: int = 0
     refused: int = 0
     """Those that had to be."""
+    turned_away: int = 0
+    """Those that the audit trail had no room for at that moment: a disk that stands still for a second at full load."""
     failed: dict[str, int] = {}
     """Everything else, by what it was."""
     verified: int = 0
@@ -70,6 +76,11 @@ class Seen(msgspec.Struct):
 def digest_of(event_id: bytes) -> int:
     """Return a number for an id; two sets of ids are the same if the sums of their numbers are."""
     return int.from_bytes(blake2b(event_id, digest_size=16).digest())
+
+
+def is_turned_away(status: bytes, body: bytes) -> bool:
+    """Return whether an answer asks to come again, because the audit trail takes nothing at the moment."""
+    return status == b"503" and _AUDIT in body
 
 
 def templates() -> list[dict[str, Any]]:
@@ -139,6 +150,9 @@ class Client:
         """Account for an answer."""
         seen = self.seen
         seen.longest = max(seen.longest, seconds)
+        if is_turned_away(status, body):
+            seen.turned_away += 1
+            return
         if request.closed:
             if status == b"403":
                 seen.refused += 1
@@ -218,7 +232,10 @@ class Connection(asyncio.Protocol):
         body = self._buffer[end + 4 :]
         self._buffer = b""
         self._client.answered(request, head[9:12], body, time.monotonic() - self._asked_at)
-        self._ask()
+        if is_turned_away(head[9:12], body):
+            asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, self._ask)
+        else:
+            self._ask()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._request is not None or not self._client.ending:

@@ -215,7 +215,7 @@ class Soak:
         self._reloads += 1
 
 
-def check(figures: Figures, *, flat_percent: float) -> None:
+def check(figures: Figures, *, flat_percent: float, turned_away_share: float = 0.0) -> None:
     """Assert all that a run has to show; how flat memory is, within so many percent."""
     seen = figures.seen
     assert seen.failed == {}
@@ -223,7 +223,9 @@ def check(figures: Figures, *, flat_percent: float) -> None:
     assert seen.verified > 0
     # Exactly one event per request: as many, of the same ids, numbered without a hole by each process.
     assert figures.faults == ()
-    assert (figures.allowed, figures.denied) == (seen.signed, seen.refused)
+    assert (figures.allowed, figures.denied) == (seen.signed, seen.refused + seen.turned_away)
+    # A shared machine's disk may stand still for longer than the queue of a process at full load holds out.
+    assert seen.turned_away <= turned_away_share * seen.signed, seen
     assert figures.digest == seen.digest
     assert figures.boots == figures.workers
     assert figures.reload_events == figures.workers * figures.reloads

@@ -26,6 +26,9 @@ SHORT_PERCENT = 15.0
 """A minute is too short to tell a leak from an allocator that settles; what grows by a third a minute still fails."""
 LONG_PERCENT = 5.0
 
+SHORT_TURNED_AWAY = 0.01
+"""The minute runs wherever the tests do, beside whatever else uses that disk; each refusal is still accounted for."""
+
 
 @pytest.fixture
 def provider(tmp_path: Path) -> Iterator[IdentityProvider]:
@@ -36,7 +39,8 @@ def provider(tmp_path: Path) -> Iterator[IdentityProvider]:
 @pytest.mark.ci
 def test_a_minute_at_full_load_loses_nothing(tmp_path: Path, provider: IdentityProvider) -> None:
     """What a minute shows: every rotation under load, each request with its event, no file left open."""
-    check(Soak(tmp_path / "signproxy", provider).run(SHORT_SECONDS), flat_percent=SHORT_PERCENT)
+    figures = Soak(tmp_path / "signproxy", provider).run(SHORT_SECONDS)
+    check(figures, flat_percent=SHORT_PERCENT, turned_away_share=SHORT_TURNED_AWAY)
 
 
 @pytest.mark.soak
@@ -59,7 +63,7 @@ def _record(figures: Figures) -> None:
         "workers": figures.workers,
         "requests": seen.signed + seen.refused,
         "requests_per_second": round((seen.signed + seen.refused) / seen.seconds),
-        "failed": 0,
+        "failed": sum(seen.failed.values()) + seen.turned_away,
         "verified": seen.verified,
         "longest_answer_seconds": round(seen.longest, 3),
         "audit_events": figures.events,

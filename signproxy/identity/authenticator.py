@@ -45,6 +45,13 @@ class Refreshes(msgspec.Struct, frozen=True, gc=False):
     failed: int = 0
 
 
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """That a token was found to be a principal's: `Authenticator.again` says whether it still is."""
+
+    principal: Principal
+    generation: object
+
+
 class PreparedIssuers:
     """Issuers and static tokens that are ready to be put in force, while the former ones still judge.
 
@@ -98,6 +105,8 @@ class Authenticator:
         """What sources that are gone have counted."""
         # By the SHA-256 of the whole token: a dump of the memory holds no token, and no two tokens share an entry.
         self._verified: OrderedDict[bytes, Principal] = OrderedDict()
+        # Replaced whenever one of them is forgotten: what others remember of a token ends with it.
+        self._generation = object()
 
     def authenticate(self, token: str) -> Principal | Awaitable[Principal]:
         """Return the principal of a token; an awaitable only where its issuer's keys must be asked for first.
@@ -114,9 +123,19 @@ class Authenticator:
             return principal
         return self._identify(token, digest)
 
+    def known(self, principal: Principal) -> Known:
+        """Return what to remember of the token that this principal was found by, beside the token itself."""
+        return Known(principal, self._generation)
+
+    def again(self, known: Known | None) -> Principal | None:
+        """Return the principal of a token that came before, if nothing has changed since; else it is to be judged."""
+        if known is None or known.generation is not self._generation or self._clock() >= known.principal.expires_at:
+            return None
+        return known.principal
+
     def forget(self) -> None:
         """Verify every token anew, as after a change of the policy."""
-        self._verified.clear()
+        self._forget_all()
 
     def prepare(self, issuers: Iterable[Issuer], static_tokens: StaticTokens | None = None) -> PreparedIssuers:
         """Return what would take the place of the issuers and tokens in force; until `commit` nothing changes.
@@ -136,7 +155,7 @@ class Authenticator:
             raise RuntimeError("what was prepared is settled already, or others were put in force meanwhile")
         prepared.open = False
         self._believed = prepared.believed
-        self._verified.clear()
+        self._forget_all()
         self._retire(beyond(prepared.former, prepared.believed))
         if self._started:
             for source in prepared.fresh:
@@ -226,7 +245,12 @@ class Authenticator:
         self._verified[digest] = principal
         return principal
 
+    def _forget_all(self) -> None:
+        self._verified.clear()
+        self._generation = object()
+
     def _forget_issuer(self, issuer: str) -> None:
+        self._generation = object()
         for digest in [digest for digest, principal in self._verified.items() if principal.issuer == issuer]:
             del self._verified[digest]
 

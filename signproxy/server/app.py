@@ -25,6 +25,7 @@ from signproxy.s3.query import parse_query
 from signproxy.s3.storage import Stamp
 from signproxy.server.limits import BYTES_PER_REQUEST, Hold, Limits
 from signproxy.server.message import MAX_BULK_MESSAGE, MAX_MESSAGE, read_bearer, read_message, read_request_id
+from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
 from signproxy.server.routes import Endpoint, Route, find_route
 from signproxy.server.wire import NO_CACHE, PRIVATE, answer, refusal
@@ -145,22 +146,27 @@ class Handler:
             reply = self._fail(passage)
         return self._finished(reply, late)
 
-    def at_once(self, raw_path: str, headers: Mapping[str, str], remote: str, body: bytes) -> Reply | None:
+    def at_once(self, head: Head, remote: str, body: bytes) -> Reply | None:
         """Answer a POST that is there whole; None, and no event, where something has to be waited for.
 
         The same steps in the same order as `__call__`, without a task: nearly every sign request is one of these.
         """
-        passage = _passage(remote, headers)
+        passage = _passage(remote, head.headers)
         late: Hold | None = None
         try:
-            route = find_route(raw_path.partition("?")[0])
+            route = find_route(head.path.partition("?")[0])
             if route.endpoint is not _SIGN:
                 return None
-            principal = self._authenticator.authenticate(read_bearer(headers.get("Authorization")))
-            # An exact type: `isinstance` against an abstract class costs more than the decision.
-            if type(principal) is not Principal:
-                _forsake(principal)
-                return None
+            authenticator = self._authenticator
+            principal = authenticator.again(head.known)
+            if principal is None:
+                found = authenticator.authenticate(read_bearer(head.headers.get("Authorization")))
+                # An exact type: `isinstance` against an abstract class costs more than the decision.
+                if type(found) is not Principal:
+                    _forsake(found)
+                    return None
+                principal = found
+                head.known = authenticator.known(principal)
             passage.subject = subject = Subject(principal, principal)
             # Before anything that costs more than knowing who asks.
             late = self.limits.admit(principal.name, passage.started_ns)

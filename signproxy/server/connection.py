@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -13,6 +12,7 @@ from aiohttp import web
 from signproxy.config.settings import LimitSettings
 from signproxy.server.exchange import Connection, Parsed
 from signproxy.server.limits import Limits
+from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
 from signproxy.server.wire import not_http
 
@@ -27,7 +27,7 @@ _LAST_SECONDS = 0.1
 class AtOnce(Protocol):
     """A handler that may answer without waiting."""
 
-    def at_once(self, raw_path: str, headers: Mapping[str, str], remote: str, body: bytes) -> Reply | None:
+    def at_once(self, head: Head, remote: str, body: bytes) -> Reply | None:
         """Return the answer, or None where something has to be waited for."""
         ...
 

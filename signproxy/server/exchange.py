@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import web
 
-from signproxy.server.plain import read_plain
+from signproxy.server.plain import Heads
 from signproxy.server.reply import Reply
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Connection(asyncio.Protocol):
         "_clock",
         "_handler",
         "_head_timer",
+        "_heads",
         "_held",
         "_hold_timer",
         "_idle_limit",
@@ -65,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._clock = loop.time
         self._stranger = True
         self._remote = ""
+        self._heads = Heads()
         self._idle_limit = min(STRANGER_SECONDS, server.idle_limit)
         self._idle_since = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -102,10 +104,10 @@ class Connection(asyncio.Protocol):
         """Answer a plain request at once, or hand this and all that follows to aiohttp."""
         handler = self._at_once
         if handler is not None:
-            plain = read_plain(data)
+            plain = self._heads.read(data)
             if plain is not None and self._wire.get_write_buffer_size() <= MAX_UNREAD:
-                path, headers, body = plain
-                reply = handler.at_once(path, headers, self._remote, body)
+                head, body = plain
+                reply = handler.at_once(head, self._remote, body)
                 if reply is not None:
                     if self._stranger:
                         self.note(reply)

@@ -368,3 +368,26 @@ async def test_a_source_is_made_for_each_way_to_publish_keys() -> None:
     # Closed: nothing is fetched anymore, and whoever still asks is told so.
     late = token(key=rsa_key(), algorithm="RS256")
     assert await refusal_later(who, late) is Reason.KEYS_UNAVAILABLE
+
+
+def test_what_is_remembered_of_a_token_ends_with_what_it_was_judged_by() -> None:
+    """A connection that remembers its caller past a revoke, or past the token's end, would go on being served."""
+    clock = Clock()
+    who = Authenticator([issuer()], clock=clock)
+    assert who.again(None) is None
+    alice = principal(who, token(claims(exp=NOW + 90)))
+    known = who.known(alice)
+    assert who.again(known) is alice
+    clock.now = alice.expires_at
+    assert who.again(known) is None
+    clock.now -= 1
+    assert who.again(known) is alice
+    for forget in (
+        who.forget,
+        lambda: who.commit(who.prepare([issuer()])),
+        lambda: who._forget_issuer("corp"),
+    ):
+        known = who.known(alice)
+        assert who.again(known) is alice
+        forget()
+        assert who.again(known) is None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 from signproxy.server.listener import Listener
+from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
 from signproxy.server.sockets import UnixSocket, bind_tcp
 from signproxy.server.tls import CertificateHolder
@@ -26,8 +27,8 @@ class Slow:
         self.begun = asyncio.Event()
         self.cancelled = 0
 
-    def at_once(self, raw_path: str, headers: Mapping[str, str], remote: str, body: bytes) -> Reply | None:
-        return Reply(200, TEXT, b"at once " + body) if raw_path == "/at-once" else None
+    def at_once(self, head: Head, remote: str, body: bytes) -> Reply | None:
+        return Reply(200, TEXT, b"at once " + body) if head.path == "/at-once" else None
 
     async def __call__(self, request: web.BaseRequest) -> Reply:
         self.begun.set()

@@ -18,6 +18,7 @@ from signproxy.server.connection import DirectServer
 from signproxy.server.limits import Held
 from signproxy.server.listener import Listener, listen
 from signproxy.server.message import MAX_MESSAGE
+from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
 from signproxy.server.sockets import bind_tcp
 from signproxy.server.tls import CertificateHolder
@@ -327,9 +328,8 @@ async def test_floods_of_known_callers_become_a_few_events(monkeypatch: pytest.M
     async with limited(requests_per_second=1, burst=1, connections=100_000) as product:
         for who in ("reader", "writer"):
             for _ in range(300):
-                reply = product.handler.at_once(
-                    SIGN_T1, {"Authorization": f"Bearer {token_of(who)}"}, "192.0.2.7", BODY
-                )
+                head = Head(SIGN_T1, {"Authorization": f"Bearer {token_of(who)}"})
+                reply = product.handler.at_once(head, "192.0.2.7", BODY)
                 assert isinstance(reply, Reply)
         await asyncio.to_thread(product.trail.close, 5.0)
         events = [event for event in product.events() if event.reason == "rate_limited"]

@@ -59,6 +59,8 @@ _FORBIDDEN = (403, "ForbiddenException", "Insufficient privileges")
 _BAD = "BadRequestException"
 _NOT_SIGNABLE = (403, "RequestNotSignable")
 _OUTSIDE = (403, "LocationNotAllowed", "The request leaves the locations of the table")
+# One text for both, or it would tell that the place is another tenant's.
+_UNBELIEVED = (403, "LocationNotAllowed", "The locations of the table are not accepted")
 
 
 class Reason(Enum):
@@ -93,7 +95,7 @@ class Reason(Enum):
     OVERLOADED = ReasonSpec("overloaded", Check.LIMIT, 503, "ServiceUnavailableException", "Too many requests at a time, try again later", "More requests of all callers than `limits.total_in_flight` are waited for.", "Look at what they wait for; add workers, or raise the limit.")
 
     # message
-    MESSAGE_MALFORMED = ReasonSpec("message_malformed", Check.MESSAGE, 400, _BAD, "The sign request is not the JSON object that was expected", "Not JSON, or a field has the wrong type.", "Send region, uri, method and headers as the Iceberg specification has them.")
+    MESSAGE_MALFORMED = ReasonSpec("message_malformed", Check.MESSAGE, 400, _BAD, "The request is not the JSON object that was expected", "Not JSON, or a field has the wrong type.", "Send sign requests and catalog calls as the Iceberg specification has them.")
     PROVIDER_UNSUPPORTED = ReasonSpec("provider_unsupported", Check.MESSAGE, 400, _BAD, "Only the provider s3 is supported", "`provider` names another storage provider.", "Leave it out or send `s3`.")
 
     # catalog
@@ -134,18 +136,28 @@ class Reason(Enum):
     COPY_SOURCE = ReasonSpec("copy_source", Check.HEADERS, 400, "InvalidCopySource", "The copy source is not well-formed", "An ARN, a version, escapes that do not decode, or a key that is not allowed.", "Send /bucket/key, encoded once.")
 
     # body
-    DELETE_WITHOUT_BODY = ReasonSpec("delete_without_body", Check.BODY, 400, "InvalidDeleteBody", "A bulk delete is signed only with its body", "Without the body the keys cannot be checked. PyIceberg never sends it.", "Delete through a client that sends the body (Iceberg Java), or one object at a time.")
+    DELETE_WITHOUT_BODY = ReasonSpec("delete_without_body", Check.BODY, 400, "InvalidDeleteBody", "A bulk delete is signed only with its body, which this client does not send; let the catalog or Iceberg Java delete files", "Without the body the keys cannot be checked. PyIceberg never sends it, for a single file neither.", "Drop tables with `purgeRequested`, so that the catalog deletes; let Iceberg Java expire snapshots and remove orphan files; or run PyIceberg without its own deletions.")
     DELETE_BODY = ReasonSpec("delete_body", Check.BODY, 400, "InvalidDeleteBody", "The body of the bulk delete is not allowed", "Not the XML that S3 documents, over 1,000 keys or 2 MiB, a version, or a key that is not allowed.", "The detail names the fault.")
     BODY_UNEXPECTED = ReasonSpec("body_unexpected", Check.BODY, 400, _BAD, "Only a bulk delete is signed with a body", "A body came with an operation whose payload signproxy does not bind.", "Leave `body` out.")
 
     # table, privileges, location
     TABLE_UNKNOWN = ReasonSpec("table_unknown", Check.TABLE, *_FORBIDDEN, "The catalog has no such namespace or table.", "Compare the names; nested namespaces are joined by %1F.")
     LOCATION_UNOWNED = ReasonSpec("location_unowned", Check.TABLE, *_FORBIDDEN, "No table of the catalog owns this key, or the keys belong to several.", "Compare the key with the tables' locations; `explain` names the nearest one.")
+    UPSTREAM_UNAVAILABLE = ReasonSpec("upstream_unavailable", Check.TABLE, 503, "ServiceUnavailableException", "The catalog is not available, try again", "The upstream catalog cannot be reached, does not answer in time, or answers 5xx, and nothing is known that may stand in for it.", "See the log for the fault; check the upstream and the route to it. Tables that are known already keep being signed.")
+    UPSTREAM_TIMEOUT = ReasonSpec("upstream_timeout", Check.TABLE, 504, "GatewayTimeoutException", "The catalog did not answer in time", "A call that changes something was sent to the upstream and never answered, so whether it took effect is not known.", "Look at the table before the call is repeated: Iceberg clients take the state of their commit for unknown.")
+    UPSTREAM_INVALID = ReasonSpec("upstream_invalid", Check.TABLE, 502, "BadGatewayException", "The answer of the catalog cannot be used", "The upstream answered something that is no JSON, larger than allowed, or a redirect.", "Compare the upstream's address with its documentation: it must lead to the REST catalog itself.")
+    UPSTREAM_UNAUTHORIZED = ReasonSpec("upstream_unauthorized", Check.TABLE, 401, "NotAuthorizedException", "The catalog does not accept the bearer token", "The upstream answered 401 or 419 to the token that was sent on.", "Let the client refresh its token; see `token_forwarding` for which token is sent.")
+    UPSTREAM_BUSY = ReasonSpec("upstream_busy", Check.TABLE, 429, "TooManyRequestsException", "Too many tables are asked for, try again later", "The principal asked for more unknown tables than may be loaded for it from the upstream in a moment.", "Look for a client that guesses names; clients that load a table before they sign are never counted.")
+    CONTEXT_INVALID = ReasonSpec("context_invalid", Check.TABLE, 403, "ForbiddenException", "The context of the sign request is not accepted", "What the client carried for signproxy was altered, sealed with another secret, or handed out to another principal or for another catalog.", "Let the client load the table again; workers and replicas must share the sealing secrets.")
     PRINCIPAL_UNKNOWN = ReasonSpec("principal_unknown", Check.CATALOG, *_FORBIDDEN, "The principal has no role in the catalog: it is not in the policy, and its token brings none.", "Add the principal, or map a role at the issuer.")
     NO_REMOTE_SIGN = ReasonSpec("no_remote_sign", Check.PRIVILEGE, *_FORBIDDEN, "TABLE_REMOTE_SIGN is not granted on the table or above.", "Grant TABLE_REMOTE_SIGN to one of the principal's roles.")
     NO_READ_DATA = ReasonSpec("no_read_data", Check.PRIVILEGE, *_FORBIDDEN, "TABLE_READ_DATA is not granted on the table or above.", "Grant TABLE_READ_DATA to one of the principal's roles.")
     NO_WRITE_DATA = ReasonSpec("no_write_data", Check.PRIVILEGE, *_FORBIDDEN, "TABLE_WRITE_DATA is not granted on the table or above.", "Grant TABLE_WRITE_DATA to one of the principal's roles.")
+    CALL_NOT_PERMITTED = ReasonSpec("call_not_permitted", Check.PRIVILEGE, *_FORBIDDEN, "The policy does not grant what the catalog call needs at its place or above.", "The detail names the privileges; grant them to one of the principal's roles.")
+    NOT_IN_SCOPE = ReasonSpec("not_in_scope", Check.PRIVILEGE, *_FORBIDDEN, "The token is good for one table, and this is another one, or another of the same name.", "Use the token of the table's own configuration, or the catalog's token.")
     CEILING = ReasonSpec("ceiling", Check.PRIVILEGE, *_FORBIDDEN, "The subject's ceiling allows reads only.", "Use the caller's own identity for writes.")
+    LOCATION_OUTSIDE_ROOTS = ReasonSpec("location_outside_roots", Check.LOCATION, *_UNBELIEVED, "The upstream names a location that lies below no root of the catalog, in no bucket of its storages, or cannot be read.", "Add the root or the bucket to the catalog if the location is meant.")
+    LOCATION_DISPUTED = ReasonSpec("location_disputed", Check.LOCATION, *_UNBELIEVED, "The upstream lets the table claim a place that is another table's, inside it or around it, and the older owner keeps it; or one outside of where the table was first seen, which nobody listed.", "Find out which of the two tables is wrong; the log names both. List the place at the table whose it is, or set `overlap: allowed` if they are meant to share it.")
     OUTSIDE_TABLE = ReasonSpec("outside_table", Check.LOCATION, *_OUTSIDE, "A key lies outside the table's locations.", "`explain` marks the first differing character; sibling names that merely share a prefix are outside.")
     COPY_SOURCE_OUTSIDE = ReasonSpec("copy_source_outside", Check.LOCATION, *_OUTSIDE, "The copy source lies outside what the caller may read.", "Copy inside the table, or set `binding: by-location` and grant read on the source.")
     METADATA_PROTECTED = ReasonSpec("metadata_protected", Check.METADATA, 403, "MetadataProtected", "The metadata files of the table are protected", "`*.metadata.json` and `version-hint.text` need TABLE_FULL_METADATA; so does deleting an ancestor.", "Let the catalog write metadata; grant TABLE_FULL_METADATA to maintenance roles.")

@@ -21,6 +21,17 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     node: str = ""
 
 
+class TableScope(msgspec.Struct, frozen=True, gc=False):
+    """The one table that a token is good for."""
+
+    catalog: str
+    namespace: str
+    """Levels joined by U+001F."""
+    name: str
+    uuid: str = ""
+    """Empty where the token was handed out for a name alone."""
+
+
 class Principal(msgspec.Struct, frozen=True, gc=False):
     """A caller whose token was verified. `name` is `<issuer>/<claim>`."""
 
@@ -34,6 +45,8 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     catalogs: tuple[str, ...] | None = None
     """Catalogs its issuer may speak for; None where the issuer is not limited."""
     pod: Pod | None = None
+    scope: TableScope | None = None
+    """The table that its token is limited to; None for every other token."""
 
 
 class Ceiling(Enum):

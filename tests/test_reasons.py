@@ -19,8 +19,10 @@ from signproxy.model import Ceiling, NamedTable
 from signproxy.server import app
 from signproxy.server.message import MAX_MESSAGE
 from tests.gate.cases import CASES, SEALED, Ask, judge
+from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE
 from tests.identity.rig import NOW, authenticator, claims, public_issuer, remote_issuer, token
 from tests.product import SIGN_T1, Product, sign_message, token_of
+from tests.server.test_upstream_reasons import PROVOKED as BEHIND_AN_UPSTREAM
 
 GONE = 0
 """Stands for the status of an answer that nobody received."""
@@ -178,13 +180,14 @@ PROVOKED: dict[Reason, Provoke] = {
     Reason.INTERNAL: _call(),
 }
 
-# Only a delegated or clamped subject meets the ceiling, and no route makes one.
-_BEYOND_THE_ROUTES = {Reason.CEILING}
+# Only a delegated or clamped subject meets the ceiling, and no route makes one. What an upstream is needed for is
+# provoked where there is one: at the gate, and through the facade.
+_BEYOND_THE_ROUTES = {Reason.CEILING, *LEARNED_CASES, *OF_THE_FACADE}
 
 
 def test_every_reason_can_be_provoked() -> None:
     """A code that nothing gives stands in the documentation, the alarms and the dashboards for nothing."""
-    assert set(PROVOKED) | _BEYOND_THE_ROUTES == set(Reason)
+    assert set(PROVOKED) | set(BEHIND_AN_UPSTREAM) | _BEYOND_THE_ROUTES == set(Reason)
     assert not set(PROVOKED) & _BEYOND_THE_ROUTES
 
 
@@ -237,4 +240,4 @@ def test_every_reason_tells_the_operator_what_it_means_and_what_to_do() -> None:
         assert spec.meaning.endswith(".")
         assert spec.remedy.endswith(".") or reason is Reason.ALLOWED
         assert math.isfinite(spec.status)
-        assert spec.status in {200, 400, 401, 403, 404, 405, 413, 429, 499, 503}
+        assert spec.status in {200, 400, 401, 403, 404, 405, 413, 429, 499, 502, 503, 504}

@@ -20,7 +20,9 @@ CALLERS_PER_WINDOW = 100
 """Callers that are told apart. If all of them flood at once, a day of it leaves 1.5 GB: what one of them may have
 recorded as served in minutes."""
 
-OVER_LIMIT = frozenset({Reason.RATE_LIMITED.code, Reason.IN_FLIGHT_LIMITED.code, Reason.OVERLOADED.code})
+OVER_LIMIT = frozenset(
+    reason.code for reason in (Reason.RATE_LIMITED, Reason.IN_FLIGHT_LIMITED, Reason.OVERLOADED, Reason.UPSTREAM_BUSY)
+)
 """What is refused because of how much was asked, and for that reason without end."""
 
 _STATUS = {reason.code: reason.status for reason in Reason}

@@ -23,7 +23,18 @@ _LONG_LINE = 4096
 _UNENCODABLE = (UnicodeEncodeError, TypeError, ValueError, OverflowError)
 
 # What a caller writes freely. A principal is never cut: two that share a beginning would become one.
-_FREE_TEXT = ("detail", "key", "bucket", "namespace", "table", "method", "request_id", "rule_id")
+_FREE_TEXT = (
+    "detail",
+    "key",
+    "bucket",
+    "namespace",
+    "table",
+    "method",
+    "request_id",
+    "rule_id",
+    "application",
+    "query_id",
+)
 
 
 class LineEncoder:

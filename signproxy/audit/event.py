@@ -12,6 +12,8 @@ SCHEMA = "signproxy.audit/1"
 
 MAX_USER_AGENT_BYTES = 256
 """A caller writes it freely; what identifies a client stands at its beginning."""
+MAX_CONTEXT_BYTES = 128
+"""An application's name or a query's id; engines make theirs of some 40."""
 MAX_TEXT_BYTES = 1024
 """S3's longest key. Longer text in an event is a caller's, who was refused for it."""
 
@@ -24,6 +26,7 @@ class Kind(Enum):
     VEND = "vend"
     REFRESH = "refresh"
     CONFIG = "config"
+    CATALOG = "catalog"
     RELOAD = "reload"
     SEGMENT_START = "segment_start"
     SEGMENT_END = "segment_end"
@@ -63,6 +66,10 @@ class AuditEvent(
     roles: tuple[str, ...] = ()
     remote_ip: str = ""
     user_agent: str = ""
+    application: str = ""
+    """The client's own word for who asks, which nothing proves: anybody can give any name. Never judged by."""
+    query_id: str = ""
+    """The client's own word for what it asks for, as little proved."""
     pod_namespace: str = ""
     pod_name: str = ""
     pod_uid: str = ""
@@ -80,6 +87,8 @@ class AuditEvent(
     keys_sha256: str = ""
     """Over all keys of a bulk delete, each followed by a line feed."""
     method: str = ""
+    call: str = ""
+    """The kind of a catalog call: `load_table`."""
     s3_op: str = ""
     access: str = ""
 

@@ -1,12 +1,23 @@
-"""Answer `GET /v1/config`: the routes and properties with which a stock client finds the signer."""
+"""Say what `GET /v1/config` tells of signproxy itself: the routes and properties by which a client finds the signer."""
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 import msgspec
 
+from signproxy.catalog.access import DELEGATION_HEADER, asks_for_signing
+from signproxy.catalog.names import encode_segment
+from signproxy.catalog.signer_grant import SIGNER, SWITCH, mount_of
+from signproxy.catalog.store_address import only_address
 from signproxy.policy.catalog import Catalog
+
+__all__ = [
+    "DELEGATION_HEADER",
+    "SIGN_ROUTES",
+    "TABLELESS_ENDPOINT",
+    "ClientConfig",
+    "asks_for_signing",
+    "client_config",
+]
 
 SIGN_ROUTES = (
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
@@ -16,9 +27,6 @@ SIGN_ROUTES = (
 
 TABLELESS_ENDPOINT = "v1/aws/s3/sign"
 """Without a leading slash, which breaks Iceberg Java up to 1.10.0 and PyIceberg."""
-
-DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
-_REMOTE_SIGNING = "remote-signing"
 
 
 class ClientConfig(msgspec.Struct, frozen=True):
@@ -30,26 +38,23 @@ class ClientConfig(msgspec.Struct, frozen=True):
 
 
 def client_config(catalog: Catalog, public_url: str, *, signing: bool, delegation: str) -> ClientConfig:
-    """Return the configuration of a catalog; `public_url` is the operator's, never taken from a Host header."""
-    overrides = {"prefix": quote(catalog.name, safe="")}
+    """Return the configuration of a catalog; `public_url` is the operator's, never taken from a Host header.
+
+    It is everything that a catalog without an upstream tells; with one, `config_answer` adds the upstream's.
+    """
+    store = only_address(catalog)
+    # A default, so that a client may reach the store by another of its endpoints; tables' answers override it.
+    defaults = {} if store is None else store.properties
+    overrides = {"prefix": encode_segment(catalog.name)}
     if not signing:
-        return ClientConfig({}, overrides, [])
+        return ClientConfig(defaults, overrides, [])
     overrides |= {
         "aws.remote-signing.enabled": "true",
-        "s3.signer.uri": f"{public_url.rstrip('/')}/catalogs/{quote(catalog.name, safe='')}/",
+        "s3.signer.uri": mount_of(public_url, catalog.name),
         # Table-less, so that clients that mix up tables, or read several, are served; found by location.
         "s3.signer.endpoint": TABLELESS_ENDPOINT,
     }
     if asks_for_signing(delegation):
         # Only on request: iceberg-go fails on the first key, and PyIceberg obeys the second blindly.
-        overrides |= {
-            "s3.remote-signing-enabled": "true",
-            "s3.signer": "S3V4RestSigner",
-            "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
-        }
-    return ClientConfig({}, overrides, list(SIGN_ROUTES))
-
-
-def asks_for_signing(delegation: str) -> bool:
-    """Whether the access-delegation header names remote signing."""
-    return _REMOTE_SIGNING in (mode.strip() for mode in delegation.split(","))
+        overrides |= {SWITCH: "true", **SIGNER}
+    return ClientConfig(defaults, overrides, list(SIGN_ROUTES))

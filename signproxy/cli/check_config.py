@@ -19,8 +19,10 @@ from signproxy.credentials.bindings import unused_bindings
 from signproxy.errors import Finding, Invalid, SettingsInvalid
 from signproxy.policy.state import PolicyState
 from signproxy.server import build, process
+from signproxy.server.seals import secrets_of
 from signproxy.server.sockets import unix_problems
 from signproxy.server.tls import load_certificate
+from signproxy.server.upstreams import missing_upstreams, unused_upstreams, upstreams_of
 
 VALID = 0
 INVALID = 1
@@ -66,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
 def check(settings: Settings, findings: list[Finding], warnings: list[Finding]) -> PolicyState | None:
     """Make everything that a start makes, short of listening; add what is wrong, and what is worth a word."""
     _tried(lambda: build.authenticator(settings), findings)
+    _tried(lambda: secrets_of(settings.context), findings)
     _tried(lambda: asyncio.run(_make_providers(settings)), findings)
     # Whoever checks need not be whoever serves: an empty audit file of the wrong owner must not be left behind.
     findings += _audit_faults(settings)
@@ -73,7 +76,11 @@ def check(settings: Settings, findings: list[Finding], warnings: list[Finding]) 
     _check_listener("listen", settings.listen, urlsplit(settings.advertised_url), findings, warnings)
     if settings.admin.enabled:
         _check_listener("admin", settings.admin, None, findings, warnings)
-    return _tried(lambda: build.policy_source(settings).load(0), findings)
+    _tried(lambda: upstreams_of(settings.upstreams), findings)
+    state = _tried(lambda: build.policy_source(settings).load(0), findings)
+    if state is not None:
+        findings += missing_upstreams(state, settings.upstreams)
+    return state
 
 
 def _check_listener(
@@ -104,6 +111,7 @@ def _warnings(
     if state is not None:
         storages = [storage for catalog in state.catalogs.values() for storage in catalog.storages.values()]
         yield from unused_bindings(storages, build.bindings(settings), path="storages")
+        yield from unused_upstreams(state, settings.upstreams)
 
 
 def _tried(make: Callable[[], T], findings: list[Finding]) -> T | None:

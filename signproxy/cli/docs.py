@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from signproxy.cli.reference import metrics, operations, privileges, reasons, schema, settings
+from signproxy.cli.reference import clients, metrics, operations, privileges, reasons, schema, settings
 from signproxy.cli.terminal import complain, say
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -26,6 +26,15 @@ PAGES: dict[str, Callable[[], str]] = {
 
 SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
     "policy.md": {"privileges": privileges.privileges},
+    "clients.md": {
+        "forms": clients.forms,
+        "spark": clients.spark,
+        "pyiceberg": clients.pyiceberg,
+        "flink": clients.flink,
+        "runtimes": clients.runtimes,
+        "direct": clients.direct,
+        "unserved": clients.unserved,
+    },
 }
 """Pages that are written by hand around generated sections."""
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": ("signproxy.cli.serve", "serve until SIGTERM"),
     "check-config": ("signproxy.cli.check_config", "check settings and policy as a start would, and exit"),
     "print-config": ("signproxy.cli.print_config", "print every setting and where it was said, secrets masked"),
+    "client-config": ("signproxy.cli.client_config", "print the configuration of a client, ready to be used"),
     "explain": ("signproxy.cli.explain", "say why a request is allowed or denied, check by check"),
     "healthcheck": ("signproxy.cli.healthcheck", "ask a running server whether it is well, and exit 0 or 1"),
     "wait": ("signproxy.cli.wait", "wait until a server is ready"),

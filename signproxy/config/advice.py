@@ -11,15 +11,26 @@ from typing import NamedTuple
 import msgspec
 from msgspec import inspect
 
+from signproxy.config.context import ContextSettings
 from signproxy.config.identity import IssuerSettings
 from signproxy.config.mounts import frozen_mounts
 from signproxy.config.paths import is_file_property, says
 from signproxy.config.settings import AdminSettings, AuditSettings, ListenSettings, Settings, TlsSettings
 from signproxy.config.storage import ProviderSettings
+from signproxy.config.upstream import ExchangeSettings, UpstreamSettings
 from signproxy.documents import child, described
 from signproxy.errors import Finding
 
-SECRETS = frozenset({(TlsSettings, "key_file"), (IssuerSettings, "secret_file"), (IssuerSettings, "token_file")})
+SECRETS = frozenset(
+    {
+        (TlsSettings, "key_file"),
+        (ContextSettings, "secret_files"),
+        (IssuerSettings, "secret_file"),
+        (IssuerSettings, "token_file"),
+        (UpstreamSettings, "token_file"),
+        (ExchangeSettings, "client_secret_file"),
+    }
+)
 """Settings that name a file which nobody else may read. Files of credential providers are such files as well."""
 
 WRITTEN = frozenset({(AuditSettings, "path"), (ListenSettings, "socket"), (AdminSettings, "socket")})
@@ -44,6 +55,7 @@ def advice(settings: Settings, file: str = "") -> Iterator[Finding]:
         problem = _unreadable(named.file) or (_exposed(named.file) if named.secret else "")
         if problem:
             yield Finding("", named.path, problem)
+    yield from _short_lived(settings)
     own = [NamedFile("", Path(file), secret=False)] if file else []
     by_file = {named.file: named.path for named in (*files, *own)}
     for frozen in frozen_mounts(by_file):
@@ -59,6 +71,15 @@ def files_of(settings: Settings) -> Iterator[NamedFile]:
     yield from _walk(settings, "")
 
 
+def _short_lived(settings: Settings) -> Iterator[Finding]:
+    """Say what clients carry in vain, once the process has ended or where they meet another sidecar."""
+    carried = ["table tokens"] if settings.context.table_tokens else []
+    carried += ["creates that are not committed"] if settings.upstreams else []
+    if carried and not settings.context.secret_files:
+        problem = f"without one, {' and '.join(carried)} are nothing to this sidecar after a restart, and to any other"
+        yield Finding("", "context.secret_files", problem)
+
+
 def _walk(value: object, path: str) -> Iterator[NamedFile]:
     match value:
         case msgspec.Struct():
@@ -69,7 +90,7 @@ def _walk(value: object, path: str) -> Iterator[NamedFile]:
                 if says(field.type, "path"):
                     known = (type(value), field.name)
                     if below and known not in WRITTEN:
-                        yield NamedFile(where, Path(below), known in SECRETS)
+                        yield from _named(below, where, secret=known in SECRETS)
                 else:
                     yield from _properties(value, where) if says(field.type, "file_properties") else _walk(below, where)
         case Mapping():
@@ -80,6 +101,14 @@ def _walk(value: object, path: str) -> Iterator[NamedFile]:
                 yield from _walk(below, child(path, index))
         case _:
             pass
+
+
+def _named(value: str | tuple[str, ...], path: str, *, secret: bool) -> Iterator[NamedFile]:
+    if isinstance(value, str):
+        yield NamedFile(path, Path(value), secret)
+    else:
+        for index, file in enumerate(value):
+            yield NamedFile(child(path, index), Path(file), secret)
 
 
 def _properties(provider: msgspec.Struct, path: str) -> Iterator[NamedFile]:

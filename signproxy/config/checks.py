@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from signproxy.config.identity import IssuerSettings
+from signproxy.config.loopback import is_loopback
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.storage import CredentialsSettings, StorageBinding, source_faults
+from signproxy.config.upstream_checks import upstream_faults
 from signproxy.documents import child, path_of
 from signproxy.errors import Finding, nearest
+
+__all__ = ["check", "is_loopback"]
 
 _WILDCARDS = {"0.0.0.0", "::"}
 
@@ -20,14 +23,6 @@ def check(settings: Settings, file: str) -> Iterator[Finding]:
     """Yield every contradiction between settings that are each well-formed."""
     for path, problem in _problems(settings):
         yield Finding(file, path, problem)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -43,6 +38,7 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from source_faults(settings.credentials.providers)
     for name, binding in settings.storages.items():
         yield from _binding(path_of("storages", name), binding, settings.credentials)
+    yield from upstream_faults(settings.upstreams)
 
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ Section = TypeVar("Section", bound=msgspec.Struct)
 RELOADABLE = (
     "admin.role",
     "admin.tls",
+    "context",
     "credentials",
     "drain",
     "identity",
@@ -31,6 +32,7 @@ RELOADABLE = (
     "public_url",
     "signing",
     "storages",
+    "upstreams",
 )
 """Sections and keys that take effect while the server runs. Everything else is read at the start: a listener that is
 open, processes that run and an audit trail that is written cannot be exchanged below the requests that use them."""

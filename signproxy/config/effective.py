@@ -84,7 +84,7 @@ class _Effective:
             if says(field.type, "file_properties") and isinstance(struct, ProviderSettings):
                 found[field.encode_name] = self._properties(struct, below, where)
             elif says(field.type, "path"):
-                found[field.encode_name] = Leaf(_path(value), self._source(below, where))
+                found[field.encode_name] = Leaf(_paths(value), self._source(below, where))
             else:
                 found[field.encode_name] = self._value(value, below, where)
         return found
@@ -154,6 +154,10 @@ def _plain(value: object) -> Plain:
             return value
         case _:  # pragma: no cover - no setting has another type, and a new one must not be shown unmasked
             raise TypeError(type(value))
+
+
+def _paths(value: str | tuple[str, ...]) -> Plain:
+    return _path(value) if isinstance(value, str) else [_path(each) for each in value]
 
 
 def _path(value: str) -> str:

@@ -37,12 +37,13 @@ def _struct(kind: inspect.Type, document: object, directory: Path) -> None:
     match bare(kind):
         case inspect.StructType(fields=fields):
             for field in fields:
-                value = document.get(field.encode_name)
+                if field.encode_name not in document:
+                    continue
+                value = document[field.encode_name]
                 if says(field.type, "file_properties"):
                     _properties(value, directory)
                 elif says(field.type, "path"):
-                    if isinstance(value, str) and value:
-                        document[field.encode_name] = str(directory / value)
+                    document[field.encode_name] = _anchored(value, directory)
                 else:
                     _struct(field.type, value, directory)
         case inspect.DictType(value_type=value_type):
@@ -50,6 +51,16 @@ def _struct(kind: inspect.Type, document: object, directory: Path) -> None:
                 _struct(value_type, value, directory)
         case _:
             pass
+
+
+def _anchored(value: object, directory: Path) -> object:
+    match value:
+        case str() if value:
+            return str(directory / value)
+        case list():
+            return [_anchored(each, directory) for each in value]
+        case _:
+            return value
 
 
 def _properties(document: object, directory: Path) -> None:

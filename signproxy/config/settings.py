@@ -8,8 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from signproxy.config.context import ContextSettings
 from signproxy.config.identity import IdentitySettings
 from signproxy.config.storage import CredentialsSettings, StorageBinding
+from signproxy.config.upstream import UpstreamSettings
 
 MIN_SIGNATURE_SECONDS = 60
 """A signature outlives every client's cache of it (30 s) and the way to the store."""
@@ -248,7 +250,12 @@ class Settings(msgspec.Struct, frozen=True):
         dict[Name, StorageBinding],
         Meta(description="Binds each storage that the policy declares, by its name, to credentials and hosts."),
     ] = {}
+    upstreams: Annotated[
+        dict[Name, UpstreamSettings],
+        Meta(description="The Iceberg REST catalog behind each catalog of the policy that has `tables: upstream`."),
+    ] = {}
     signing: SigningSettings = SigningSettings()
+    context: ContextSettings = ContextSettings()
     audit: AuditSettings = AuditSettings()
     drain: DrainSettings = DrainSettings()
     log: LogSettings = LogSettings()

@@ -7,23 +7,28 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.address import CatalogAddress, known_catalog
+from signproxy.gate.calls import admit_call, may_see
 from signproxy.gate.passage import Passage
+from signproxy.gate.scope import check_tables, check_target
+from signproxy.inventory.asked import Found
+from signproxy.inventory.learned import LearnedTables
+from signproxy.inventory.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.resolver import TableResolver
 from signproxy.model import Allow, Deny, Principal, Subject, Target
 from signproxy.policy.catalog import Catalog, CatalogKind, Table
 from signproxy.policy.decide import decide
+from signproxy.policy.learning import Learning
+from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
 from signproxy.s3.classify import classify
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request, WireRequest
 
+__all__ = ["CatalogAddress", "Gate"]
 
-class CatalogAddress(msgspec.Struct, frozen=True, gc=False):
-    """How a route names its catalog: by its mount, by a prefix, by both, or not at all."""
-
-    name: str | None = None
-    prefix: str | None = None
-
+_QUESTIONS = 4
+"""Rounds of questions for one request: its table, a table in the way, one that changed meanwhile, and one to spare."""
 
 _ADMISSIONS_KEPT = 4096
 """Callers and routes; each some 300 bytes, and the values that it keeps alive."""
@@ -42,10 +47,23 @@ class _Admission(msgspec.Struct, frozen=True, gc=False):
     catalog: Catalog
 
 
-class Gate:
-    """Catalog, classify, resolve, judge; the state is read once per request, so a reload never splits one."""
+class _Asked(msgspec.Struct, frozen=True, gc=False):
+    """A request as it came, for beginning anew with it."""
 
-    __slots__ = ("_accepted_unhashed", "_accepted_unsafe", "_admitted", "_resolver", "_state")
+    passage: Passage
+    subject: Subject
+    address: CatalogAddress
+    target: Target
+    wire: WireRequest
+
+
+class Gate:
+    """Catalog, classify, resolve, judge; the state is read once per request, so a reload never splits one.
+
+    Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
+    """
+
+    __slots__ = ("_accepted_unhashed", "_accepted_unsafe", "_admitted", "_learned", "_resolver", "_state")
 
     def __init__(
         self,
@@ -53,9 +71,12 @@ class Gate:
         resolver: TableResolver,
         accepted_unsafe: frozenset[str],
         accepted_unhashed: frozenset[str] = frozenset(),
+        learned: LearnedResolver | None = None,
     ) -> None:
         self._state = state
         self._resolver = resolver
+        # Without one no upstream is asked: what the policy says of learned tables is all that is known.
+        self._learned = LearnedResolver(LearnedTables(state), NoUpstream()) if learned is None else learned
         self._accepted_unsafe = accepted_unsafe
         self._accepted_unhashed = accepted_unhashed
         self._admitted: dict[tuple[int, int], _Admission] = {}
@@ -84,6 +105,9 @@ class Gate:
             passage.catalog = catalog.name
         else:
             catalog = self._admit(passage, state, subject, address)
+        if catalog.learning is not None:
+            asked = _Asked(passage, subject, address, target, wire)
+            return self._judge_learned(asked, state, catalog, catalog.learning, _QUESTIONS)
         passage.request = request = classify(catalog.endpoints, wire)
         owners = self._resolver.resolve(catalog, target, request)
         if isinstance(owners, tuple):
@@ -101,21 +125,62 @@ class Gate:
 
     def catalog(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Return the catalog if the subject may know it and signing is on there."""
-        catalog = _find(state, address)
-        passage.catalog = catalog.name
-        caller = subject.caller
-        if caller.catalogs is not None and catalog.name not in caller.catalogs:
-            raise Refused(Reason.CATALOG_NOT_FOR_ISSUER, f"issuer {caller.issuer!r}, catalog {catalog.name!r}")
-        # Before the switches: whether a foreign catalog signs is nobody's business.
-        rights = state.rights(subject.effective, catalog)
-        if rights is None or not rights.roles:
-            raise Refused(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r} in {catalog.name!r}")
+        catalog = known_catalog(passage, state, subject, address)
         if not (state.remote_signing and catalog.remote_signing):
             where = f"catalog {catalog.name!r}" if state.remote_signing else "the whole system"
             raise Refused(Reason.REMOTE_SIGNING_OFF, f"off for {where}")
         if catalog.kind is _EXTERNAL and not catalog.allow_external:
             raise Refused(Reason.CATALOG_FEDERATED, f"catalog {catalog.name!r}")
         return catalog
+
+    def admit_call(
+        self,
+        passage: Passage,
+        subject: Subject,
+        address: CatalogAddress,
+        need: int,
+        namespace: str | None,
+        name: str | None,
+    ) -> Catalog:
+        """Return the catalog if the subject may make a catalog call that needs these privileges at this place.
+
+        The place is the catalog (`namespace` is None), a namespace, or a table or view in it, whether or not it
+        exists. Whether remote signing is on does not matter. Raise Refused.
+        """
+        return admit_call(passage, self._state(), subject, address, need, (namespace, name))
+
+    def may_see(self, catalog: Catalog, subject: Subject, namespace: str, name: str | None) -> bool:
+        """Whether a namespace (`name` is None), or a table or view in it, may stand in a list for the subject."""
+        return may_see(self._state(), catalog, subject, namespace, name)
+
+    def _judge_learned(
+        self, asked: _Asked, state: PolicyState, catalog: Catalog, learning: Learning, questions: int
+    ) -> Allow | Awaitable[Allow]:
+        """Judge a request where an upstream tells of the tables."""
+        passage, subject, target = asked.passage, asked.subject, asked.target
+        passage.request = request = classify(catalog.endpoints, asked.wire)
+        if subject.caller.scope is not None:
+            check_target(subject.caller.scope, catalog, target)
+        found = self._learned.resolve(catalog, learning, subject, target, request, passage.bearer, passage.carried)
+        if isinstance(found, Found):
+            return self._decide(passage, state, catalog, subject, found.owners, request, found.standing)
+        if isinstance(found, Deny):
+            passage.deny = found
+            raise Refused(found.reason, found.detail)
+        return self._judge_once_answered(asked, found, questions)
+
+    async def _judge_once_answered(self, asked: _Asked, answer: Awaitable[None], questions: int) -> Allow:
+        """Wait for an upstream, then begin anew: the policy may have changed, and the tables have."""
+        await answer
+        if not questions:
+            raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
+        state = self._state()
+        catalog = self._admit(asked.passage, state, asked.subject, asked.address)
+        if catalog.learning is None:
+            judged = self.judge(asked.passage, asked.subject, asked.address, asked.target, asked.wire)
+        else:
+            judged = self._judge_learned(asked, state, catalog, catalog.learning, questions - 1)
+        return judged if isinstance(judged, Allow) else await judged
 
     async def _judge_later(
         self,
@@ -136,9 +201,12 @@ class Gate:
         subject: Subject,
         owners: tuple[Table, ...],
         request: S3Request,
+        standing: Standing | None = None,
     ) -> Allow:
         passage.table_uuid = owners[0].uuid if owners else ""
-        decision = decide(state, catalog, subject, owners, request)
+        if subject.caller.scope is not None:
+            check_tables(subject.caller.scope, owners, request)
+        decision = decide(state, catalog, subject, owners, request, standing)
         if isinstance(decision, Deny):
             passage.deny = decision
             raise Refused(decision.reason, decision.detail)
@@ -171,16 +239,3 @@ class Gate:
 _CHANGES = frozenset({Access.WRITE, Access.DELETE})
 # Looking a member up in its class calls Python code; the hot path does without.
 _EXTERNAL = CatalogKind.EXTERNAL
-
-
-def _find(state: PolicyState, address: CatalogAddress) -> Catalog:
-    if address.prefix is not None:
-        catalog = state.catalog_of_prefix(address.prefix)
-        if catalog is not None and address.name is not None and catalog.name != address.name:
-            raise Refused(Reason.CATALOG_UNKNOWN, f"prefix {address.prefix!r} is not of catalog {address.name!r}")
-    else:
-        catalog = state.catalogs.get(state.default_catalog if address.name is None else address.name)
-    if catalog is None:
-        asked = address.prefix or address.name or state.default_catalog or "(no default catalog)"
-        raise Refused(Reason.CATALOG_UNKNOWN, f"{asked!r}")
-    return catalog

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns, time
 
 from signproxy.audit.event import Kind
+from signproxy.inventory.asked import Carried
 from signproxy.model import Allow, Deny, Subject, Target
 from signproxy.s3.request import S3Request, WireRequest
 
@@ -15,7 +16,11 @@ class Passage:
     __slots__ = (
         "access_key_id",
         "allow",
+        "application",
+        "bearer",
         "cacheable",
+        "call",
+        "carried",
         "catalog",
         "closed",
         "deny",
@@ -23,6 +28,8 @@ class Passage:
         "expires_at",
         "judged_ns",
         "kind",
+        "method",
+        "query_id",
         "remote_ip",
         "request",
         "request_id",
@@ -42,12 +49,20 @@ class Passage:
         self.request_id = request_id
         self.remote_ip = remote_ip
         self.user_agent = user_agent
+        self.application = ""
+        """The client's own word, as `query_id` is; only recorded."""
+        self.query_id = ""
+        self.call = ""
+        """The kind of a catalog call, and its method; an S3 request has its own."""
+        self.method = ""
         self.wall = time()
         self.started_ns = perf_counter_ns()
         self.judged_ns = 0
         self.closed = False
         self.stamped = False
         self.cacheable = False
+        self.bearer = ""
+        """The caller's own token, where an upstream may have to be asked; never recorded."""
         self.access_key_id = ""
         self.catalog = ""
         self.table_uuid = ""
@@ -58,3 +73,4 @@ class Passage:
         self.request: S3Request | None = None
         self.allow: Allow | None = None
         self.deny: Deny | None = None
+        self.carried: Carried | None = None

@@ -11,6 +11,7 @@ import msgspec
 from signproxy.audit.event import AuditEvent, Verdict
 from signproxy.audit.trail import AuditTrail
 from signproxy.errors import Reason, Refused
+from signproxy.gate.context import application_of, bounded
 from signproxy.gate.passage import Passage
 from signproxy.gate.refusals import LastRefusals, Refusal, table_of
 from signproxy.model import Allow, NamedTable, Subject
@@ -65,10 +66,25 @@ class Recorder:
 
     def answered(self, passage: Passage) -> None:
         """Record that a request without an S3 operation was answered."""
-        event = self._event(passage, perf_counter_ns(), _ALLOW, _ALLOWED, 200)
+        self.passed(passage, 200)
+
+    def passed(
+        self,
+        passage: Passage,
+        status: int,
+        detail: str = "",
+        verdict: Verdict = Verdict.ALLOW,
+        reason: Reason = Reason.ALLOWED,
+    ) -> None:
+        """Record a call that was let pass, with the status that its caller gets; raises as `signed` does.
+
+        An upstream's own 404 or 409 is an answer like any other: it was not signproxy that refused.
+        """
+        event = self._event(passage, perf_counter_ns(), verdict, reason.code, status)
+        event.detail = detail
         self._trail.accept(event)
         passage.closed = True
-        self._metrics.answered(passage.kind.value, "allow", _ALLOWED, event.total_us)
+        self._metrics.answered(passage.kind.value, verdict.value, reason.code, event.total_us)
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
@@ -124,6 +140,15 @@ class Recorder:
             http_status=status,
             total_us=(now - passage.started_ns) // 1000,
         )
+        if passage.application:
+            event.application = bounded(passage.application)
+        elif passage.wire is not None:
+            event.application = application_of(passage.wire.headers)
+        if passage.query_id:
+            event.query_id = bounded(passage.query_id)
+        if passage.call:
+            event.call = passage.call
+            event.method = passage.method
         subject = passage.subject
         if subject is not None:
             caller = subject.caller
@@ -169,7 +194,7 @@ def _line(event: AuditEvent) -> RequestLine:
         event_id=event.event_id,
         principal=event.principal,
         table=f"{event.catalog}.{table}" if table else "",
-        op=event.s3_op or event.kind.value,
+        op=event.s3_op or event.call or event.kind.value,
         decision=event.decision.value,
         reason=event.reason,
         status=event.http_status,

@@ -7,8 +7,9 @@ import contextlib
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from signproxy.identity.believed import Believed, believe, beyond, key_source
 from signproxy.identity.issuer import Issuer
 from signproxy.identity.key_source import KeyHealth, KeySource
 from signproxy.identity.opaque import StaticTokens
+from signproxy.identity.table_token import TableTokens, is_table_token, scoped
 from signproxy.identity.tokens import (
     MAX_TOKEN,
     UnverifiedToken,
@@ -27,13 +29,16 @@ from signproxy.identity.tokens import (
     unknown_key,
     verify,
 )
-from signproxy.model import Principal
+from signproxy.model import Principal, TableScope
 
 REMEMBERED = 10_000
 """Tokens; about 500 bytes each. An engine's executors share one, so that this serves thousands of jobs."""
 
 WARM_SECONDS = 5.0
 """How long a change waits for the keys of new issuers: as long as one fetch may take, and no longer."""
+
+Later = Coroutine[Any, Any, Principal]
+"""A principal for whom something has to be asked first. Nothing happens before it is awaited; it may be closed."""
 
 _sha256 = hashlib.sha256
 
@@ -53,7 +58,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 
 class PreparedIssuers:
-    """Issuers and static tokens that are ready to be put in force, while the former ones still judge.
+    """Issuers, static tokens and secrets that are ready to be put in force, while the former ones still judge.
 
     Whoever made it hands it to `commit` or to `discard`, once.
     """
@@ -90,6 +95,7 @@ class Authenticator:
         self,
         issuers: Iterable[Issuer],
         static_tokens: StaticTokens | None = None,
+        table_tokens: TableTokens | None = None,
         *,
         clock: Callable[[], float] = time.time,
         remembered: int = REMEMBERED,
@@ -98,7 +104,7 @@ class Authenticator:
         self._make_source = key_source if make_source is None else make_source
         self._clock = clock
         self._remembered = remembered
-        self._believed = believe(tuple(issuers), static_tokens or StaticTokens({}), self._source)
+        self._believed = believe(tuple(issuers), static_tokens or StaticTokens({}), table_tokens, self._source)
         self._started = False
         self._retired: list[KeySource] = []
         self._past = Refreshes()
@@ -108,7 +114,7 @@ class Authenticator:
         # Replaced whenever one of them is forgotten: what others remember of a token ends with it.
         self._generation = object()
 
-    def authenticate(self, token: str) -> Principal | Awaitable[Principal]:
+    def authenticate(self, token: str) -> Principal | Later:
         """Return the principal of a token; an awaitable only where its issuer's keys must be asked for first.
 
         Raise Refused (TOKEN_* or KEYS_UNAVAILABLE), or have the awaitable raise it, for any other token. A principal
@@ -137,13 +143,38 @@ class Authenticator:
         """Verify every token anew, as after a change of the policy."""
         self._forget_all()
 
-    def prepare(self, issuers: Iterable[Issuer], static_tokens: StaticTokens | None = None) -> PreparedIssuers:
+    def table_token(self, principal: Principal, bearer: str, scope: TableScope) -> str | None:
+        """Return a token that is good for one table, for a caller who showed the bearer token.
+
+        None where table tokens are switched off, or where it would be of no use. Raise Refused for a bearer token
+        that ended meanwhile.
+        """
+        tokens = self._believed.table_tokens
+        return None if tokens is None else tokens.make(principal, self.upstream_bearer(bearer), scope, self._clock())
+
+    def upstream_bearer(self, token: str) -> str:
+        """Return the caller's own token, for his catalog: what a table token was made of, or the token itself.
+
+        Raise Refused for a table token that ended meanwhile.
+        """
+        tokens = self._believed.table_tokens
+        if tokens is None or not is_table_token(token):
+            return token
+        return tokens.read(token, self._clock()).bearer
+
+    def prepare(
+        self,
+        issuers: Iterable[Issuer],
+        static_tokens: StaticTokens | None = None,
+        table_tokens: TableTokens | None = None,
+    ) -> PreparedIssuers:
         """Return what would take the place of the issuers and tokens in force; until `commit` nothing changes.
 
         Raise SettingsInvalid for issuers that could be taken for one another.
         """
         former = self._believed
-        return PreparedIssuers(believe(tuple(issuers), static_tokens or StaticTokens({}), self._source, former), former)
+        static = static_tokens or StaticTokens({})
+        return PreparedIssuers(believe(tuple(issuers), static, table_tokens, self._source, former), former)
 
     def commit(self, prepared: PreparedIssuers) -> None:
         """Put the prepared issuers and tokens in force, between two requests.
@@ -200,8 +231,16 @@ class Authenticator:
         """Return how the fetches of all issuers went, those that are gone included."""
         return _added_up(self._past, self.health())
 
-    def _identify(self, token: str, digest: bytes) -> Principal | Awaitable[Principal]:
+    def _identify(self, token: str, digest: bytes) -> Principal | Later:
         believed = self._believed
+        if believed.table_tokens is not None and is_table_token(token):
+            held = believed.table_tokens.read(token, self._clock())
+            # Judged as if it had been shown itself, so that whatever ends it ends what was made of it.
+            caller = self.authenticate(held.bearer)
+            if isinstance(caller, Principal):
+                return self._remember(digest, scoped(caller, held))
+            caller.close()
+            return self._scope_later(token, digest, held.bearer)
         static = believed.static.find(digest)
         if static is not None:
             if self._clock() >= static.expires_at:
@@ -220,6 +259,14 @@ class Authenticator:
         if source.may_change():
             return self._identify_later(token, digest, unverified, issuer, believed)
         raise _no_key(unverified, source)
+
+    async def _scope_later(self, token: str, digest: bytes, bearer: str) -> Principal:
+        """Wait for the caller whose own token is inside, who is then remembered, and begin anew."""
+        caller = self.authenticate(bearer)
+        if not isinstance(caller, Principal):
+            await caller
+        found = self._identify(token, digest)
+        return found if isinstance(found, Principal) else await found
 
     async def _identify_later(
         self, token: str, digest: bytes, unverified: UnverifiedToken, issuer: Issuer, believed: Believed

@@ -10,6 +10,7 @@ from signproxy.errors import Finding, SettingsInvalid
 from signproxy.identity.issuer import Issuer, SharedSecret
 from signproxy.identity.key_source import KeySource, StaticKeys, static_keys
 from signproxy.identity.opaque import StaticTokens
+from signproxy.identity.table_token import TableTokens
 
 MakeSource = Callable[[Issuer], KeySource]
 
@@ -22,10 +23,16 @@ class Believed(msgspec.Struct, frozen=True):
     sources: dict[str, KeySource]
     """The keys of each issuer, by its name."""
     static: StaticTokens
+    table_tokens: TableTokens | None = None
+    """None where they are switched off."""
 
 
 def believe(
-    issuers: tuple[Issuer, ...], static: StaticTokens, make: MakeSource, former: Believed | None = None
+    issuers: tuple[Issuer, ...],
+    static: StaticTokens,
+    table_tokens: TableTokens | None,
+    make: MakeSource,
+    former: Believed | None = None,
 ) -> Believed:
     """Return whom to believe; raise SettingsInvalid for issuers that could be taken for one another.
 
@@ -46,6 +53,7 @@ def believe(
         issuers={issuer.issuer: issuer for issuer in issuers},
         sources={issuer.name: sources[_way_to_keys(issuer)] for issuer in issuers},
         static=static,
+        table_tokens=table_tokens,
     )
 
 

@@ -14,10 +14,9 @@ from signproxy.inventory.document import PolicyDocument, TableEntry
 from signproxy.inventory.draft import PolicyDraft
 from signproxy.inventory.findings import Findings
 from signproxy.inventory.ndjson import read_inventory
-from signproxy.inventory.overlap import overlaps
+from signproxy.inventory.overlap import overlaps, settle
 from signproxy.inventory.snapshot import Snapshot
 from signproxy.model import TableId
-from signproxy.policy.catalog import Overlap
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 
@@ -52,13 +51,11 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
                 draft.add_line(name, number, line)
     catalogs = draft.finish()
     findings.check()
+    settle(catalogs)
     clashing = list(islice(overlaps(catalogs), MAX_FINDINGS))
     if clashing:
         findings.extend(_located(snapshot, documents, draft, clashing))
         findings.check()
-    for catalog in catalogs:
-        if catalog.overlap is Overlap.ALLOWED:
-            catalog.locations.sort()
     return PolicyState(
         rev=digest.hexdigest()[:REV_LENGTH],
         epoch=epoch,

@@ -20,8 +20,9 @@ from signproxy.policy.catalog import (
     Table,
     TableSettings,
 )
+from signproxy.policy.learning import Listing
 from signproxy.policy.location import Location, LocationInvalid, parse_location, parse_root
-from signproxy.policy.table import MetadataLevel
+from signproxy.policy.table import MetadataLevel, table_key
 from signproxy.s3.storage import Storage
 
 METADATA_PATH = "write.metadata.path"
@@ -53,6 +54,7 @@ class CatalogDraft:
         self._namespaces: dict[NamespaceName, Namespace] = {}
         self._grants: dict[tuple[tuple[int, int], ...], Grants] = {}
         self._pending: dict[tuple[str, str | None], list[tuple[int, int, str, str]]] = {}
+        self._noted: set[tuple[int, int]] = set()
 
     def namespace(self, name: NamespaceName) -> Namespace:
         """Return the namespace of this name, entered with its parents if it is new. Raise EntryInvalid."""
@@ -67,12 +69,15 @@ class CatalogDraft:
         if not name or not name.isprintable():
             raise EntryInvalid("name", f"{name!r} is no name of a table")
         namespace = self.namespace(entry.namespace)
-        if self.catalog.table(namespace.name, name) is not None:
+        identity = TableId(self.catalog.name, namespace.name, name)
+        if self.catalog.table(namespace.name, name) is not None or self._is_listed(identity):
             raise EntryInvalid("", f"table {dotted(namespace.name, name)} is declared twice")
+        if entry.location is None:
+            self._list(identity, entry)
+            return
         location = self._location("location", entry.location)
         settings = self._settings_of(entry, location.bucket)
         grants = self._take_pending(namespace.name, name)
-        identity = TableId(self.catalog.name, namespace.name, name)
         self.catalog.add_table(Table(identity, namespace, location.prefix, settings, grants, entry.uuid))
 
     def grant_on_catalog(self, role: int, mask: int) -> None:
@@ -100,7 +105,9 @@ class CatalogDraft:
             force_setattr(table, "grants", self._with(table.grants, role, mask))
 
     def unresolved(self) -> Iterator[tuple[str, str, str]]:
-        """Yield file, path and problem of each grant on a namespace or table that was never declared."""
+        """Yield file, path and problem of each grant on a namespace or table that nobody will ever know."""
+        if self.catalog.learning is not None:
+            return
         namespaces = [dotted(name) for name in self.catalog.namespaces]
         tables = [dotted(table.id.namespace, table.name) for table in islice(self.catalog.tables(), MAX_COMPARED + 1)]
         for (namespace, name), grants in self._pending.items():
@@ -115,14 +122,65 @@ class CatalogDraft:
 
     def finish(self) -> Catalog:
         """Return the catalog with the grants of each namespace and table merged with those above."""
+        learning = self.catalog.learning
+        ahead = self._grants_ahead() if learning is not None else []
         # Sorted, a parent comes before its children.
         for _, namespace in sorted(self.catalog.namespaces.items()):
+            if namespace.own:
+                self._grant_below(namespace.parent, namespace.own)
             above = NO_GRANTS if namespace.parent is None else namespace.parent.grants
             force_setattr(namespace, "grants", self._merged(above, namespace.own))
         for table in self.catalog.tables():
+            if table.grants:
+                self._grant_below(table.namespace, table.grants)
             if table.namespace.grants:
                 force_setattr(table, "grants", self._merged(table.namespace.grants, table.grants))
+        if learning is not None:
+            for namespace, name, own in ahead:
+                self._grant_below(namespace, own)
+                learning.grants[table_key(namespace.name, name)] = self._merged(namespace.grants, own)
         return self.catalog
+
+    def _grants_ahead(self) -> list[tuple[Namespace, str, Grants]]:
+        """Enter the namespaces that only grants name, and return what is granted on tables that nobody declared."""
+        for namespace, _ in list(self._pending):
+            # Entering it takes what is pending on the namespace itself.
+            self._enter(tuple(namespace.split(NAMESPACE_SEPARATOR)))
+        return [
+            (self.catalog.namespaces[namespace], name, self._take_pending(namespace, name))
+            for namespace, name in list(self._pending)
+            if name is not None
+        ]
+
+    def _grant_below(self, namespace: Namespace | None, own: Grants) -> None:
+        """Note that something in a namespace, or (None) in the catalog, was granted this."""
+        # Tables of one namespace that share their grants add nothing but for the first of them.
+        seen = (id(namespace), id(own))
+        if seen in self._noted:
+            return
+        self._noted.add(seen)
+        while True:
+            below = self.catalog.below.setdefault("" if namespace is None else namespace.name, {})
+            for role, mask in own.items():
+                below[role] = below.get(role, 0) | mask
+            if namespace is None:
+                return
+            namespace = namespace.parent
+
+    def _is_listed(self, table: TableId) -> bool:
+        learning = self.catalog.learning
+        return learning is not None and table_key(table.namespace, table.name) in learning.listings
+
+    def _list(self, identity: TableId, entry: TableEntry) -> None:
+        """Enter what is said of a table whose location the upstream tells."""
+        learning = self.catalog.learning
+        if learning is None:
+            raise EntryInvalid("location", "this key is missing")
+        settings = self._special(entry, "")
+        listing = Listing(identity, settings.metadata, settings.overwrite, settings.extra, entry.uuid)
+        learning.listings[table_key(identity.namespace, identity.name)] = listing
+        for place in listing.places:
+            learning.reserved.add(place.bucket, place.prefix, listing)
 
     def _merged(self, above: Grants, own: Grants) -> Grants:
         merged = above
@@ -180,7 +238,7 @@ class CatalogDraft:
         for index, text in enumerate(entry.locations):
             extra[self._place(f"locations[{index}]", text)] = None
         settings = TableSettings(
-            storage=self._storages[bucket].name,
+            storage=self._storages[bucket].name if bucket else "",
             bucket=bucket,
             metadata=self._entry.metadata if entry.metadata is None else entry.metadata,
             overwrite=self._entry.overwrite if entry.overwrite is None else entry.overwrite,

@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from signproxy.inventory.learning_difference import compare_learning
 from signproxy.inventory.notes import Notes
 from signproxy.inventory.table_difference import GrantChanges, compare_tables, dotted_in
 from signproxy.policy.catalog import Catalog
@@ -34,6 +35,7 @@ def difference(old: PolicyState, new: PolicyState) -> tuple[str, ...]:
         _namespaces(before, after, notes)
     for before, after in both:
         compare_tables(before, after, notes)
+        compare_learning(before, after, notes)
     return notes.lines()
 
 
@@ -92,7 +94,7 @@ def _catalog(name: str, old: Catalog | None, new: Catalog | None, notes: Notes) 
         return
     if old.remote_signing != new.remote_signing:
         notes.add("catalog", name, f": remote signing switched {'on' if new.remote_signing else 'off'}")
-    for field in ("kind", "allow_external", "binding", "overlap"):
+    for field in ("kind", "allow_external", "binding", "overlap", "tables_from", "authorizer"):
         before, after = getattr(old, field), getattr(new, field)
         if before != after:
             notes.add("catalog", name, f": {field} {_shown(before)} -> {_shown(after)}")
@@ -100,12 +102,17 @@ def _catalog(name: str, old: Catalog | None, new: Catalog | None, notes: Notes) 
         ("prefix", old.prefixes, new.prefixes),
         ("storage", tuple(old.storages), tuple(new.storages)),
         ("role", tuple(old.roles.values()), tuple(new.roles.values())),
+        ("root of learned tables", _roots(old), _roots(new)),
     ):
         if set(had) != set(has):
             for what in _members(field, had, has):
                 notes.add("catalog", name, f": {what}")
     for what in GrantChanges(old, new).between(old.grants, new.grants):
         notes.add("catalog", name, what)
+
+
+def _roots(catalog: Catalog) -> tuple[str, ...]:
+    return () if catalog.learning is None else tuple(map(str, catalog.learning.roots))
 
 
 def _principal_roles(old: PolicyState, new: PolicyState, notes: Notes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from signproxy.policy.catalog import Binding, CatalogKind, MetadataLevel, Overlap, Overwrite
+from signproxy.policy.learning import Authorizer, TablesFrom
 from signproxy.s3.storage import OptIns, Stamp, StorageKind, Style
 
 CATALOG_SWITCH = "polaris.config.remote-signing.enabled"
@@ -55,14 +56,18 @@ class CatalogEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     overlap: Overlap = Overlap.FORBIDDEN
     overwrite: Overwrite = Overwrite.ALLOWED
     prefixes: tuple[str, ...] = ()
+    tables: TablesFrom = TablesFrom.DECLARED
+    """`upstream`: an upstream catalog tells of the tables; those that are declared beside win."""
+    authorizer: Authorizer = Authorizer.POLICY
 
 
 class TableEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A table and where its objects lie."""
+    """A table and where its objects lie; or, in a catalog with `tables: upstream`, what is added to what it says."""
 
     name: str
     namespace: NamespaceName
-    location: str
+    location: str | None = None
+    """Left out only where the upstream tells it."""
     catalog: str = ""
     """Left out: the default catalog."""
     uuid: str = ""

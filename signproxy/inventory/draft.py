@@ -16,7 +16,10 @@ from signproxy.inventory.document import (
 from signproxy.inventory.findings import Findings, near
 from signproxy.inventory.storages import storage_of, storage_problems
 from signproxy.model import NAMESPACE_SEPARATOR, TableId
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Namespace
+from signproxy.policy.learning import Authorizer, Learning, TablesFrom
+from signproxy.policy.location import Location
+from signproxy.policy.places import PlaceTree
 from signproxy.policy.privileges import PrivilegeUnknown, mask_of
 from signproxy.s3.storage import EndpointClash, Storage
 
@@ -145,6 +148,10 @@ class PolicyDraft:
                     raise EntryInvalid(f"storages[{index}]", problem)
         if not storages:
             raise EntryInvalid("storages", "a catalog needs a storage")
+        roots = roots_of(entry, storages)
+        if entry.tables is TablesFrom.DECLARED and entry.authorizer is not Authorizer.POLICY:
+            problem = f"{entry.authorizer.value!r} needs `tables: upstream`"
+            self._findings.add(file, path_of("catalogs", name, "authorizer"), problem)
         try:
             catalog = Catalog(
                 name,
@@ -155,10 +162,11 @@ class PolicyDraft:
                 binding=entry.binding,
                 overlap=entry.overlap,
                 prefixes=tuple(dict.fromkeys((name, *entry.prefixes))),
+                learning=_learning(name, entry, roots),
             )
         except EndpointClash as clash:
             raise EntryInvalid("storages", str(clash)) from None
-        return CatalogDraft(catalog, entry, roots_of(entry, storages))
+        return CatalogDraft(catalog, entry, roots)
 
     def _catalog_switch(self, name: str, entry: CatalogEntry, file: str) -> bool:
         given = [value for value in (entry.remote_signing, entry.remote_signing_alias) if value is not None]
@@ -293,6 +301,21 @@ class PolicyDraft:
                 file, path, problem if catalog else "this key is missing, and there is no default catalog"
             )
         return draft
+
+
+def _learning(name: str, entry: CatalogEntry, roots: tuple[Location, ...]) -> Learning | None:
+    if entry.tables is TablesFrom.DECLARED:
+        return None
+    return Learning(
+        authorizer=entry.authorizer,
+        roots=roots,
+        metadata=entry.metadata,
+        overwrite=entry.overwrite,
+        nowhere=Namespace(name, ""),
+        listings={},
+        grants={},
+        reserved=PlaceTree(),
+    )
 
 
 def _is_name(name: str) -> bool:

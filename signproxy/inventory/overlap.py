@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, permutations
 
 from signproxy.model import TableId
-from signproxy.policy.catalog import Catalog, Overlap
+from signproxy.policy.catalog import Catalog, Overlap, Place
 
 
 def overlaps(catalogs: Sequence[Catalog]) -> Iterator[tuple[TableId, str]]:
@@ -18,6 +18,59 @@ def overlaps(catalogs: Sequence[Catalog]) -> Iterator[tuple[TableId, str]]:
     for pair in combinations(catalogs, 2):
         for catalog, other_catalog in permutations(pair):
             yield from _across(catalog, other_catalog)
+    for catalog in catalogs:
+        yield from _listed(catalog, catalogs)
+
+
+def settle(catalogs: Sequence[Catalog]) -> None:
+    """Make the locations of sound catalogs ready to be asked what lies below a place, where somebody will ask."""
+    learning = [catalog for catalog in catalogs if catalog.learning is not None]
+    for catalog in catalogs:
+        if (
+            catalog.overlap is Overlap.ALLOWED
+            or catalog.learning is not None
+            or any(True for _ in beside(catalog, learning))
+        ):
+            catalog.locations.sort()
+
+
+def beside(catalog: Catalog, catalogs: Iterable[Catalog]) -> Iterator[Catalog]:
+    """Yield the other catalogs whose tables may lie in the same buckets."""
+    for other in catalogs:
+        if other is not catalog and any(
+            is_shared(bucket, catalog, other) for storage in catalog.storages.values() for bucket in storage.buckets
+        ):
+            yield other
+
+
+def is_shared(bucket: str, catalog: Catalog, other: Catalog) -> bool:
+    """Whether a bucket's name means the same bucket in both catalogs: one storage, or one address."""
+    first, second = catalog.storage_of(bucket), other.storage_of(bucket)
+    if first is None or second is None:
+        return False
+    addresses = {endpoint.authority for endpoint in first.endpoints}
+    return any(endpoint.authority in addresses for endpoint in second.endpoints)
+
+
+def declared_at(catalog: Catalog, place: Place) -> TableId | None:
+    """Return a declared table with a location that contains this place, equals it or nests in it.
+
+    The catalog was settled.
+    """
+    owners = catalog.locations.owners(place.bucket, place.prefix)
+    found = owners[0] if owners else catalog.locations.reached(place.bucket, place.prefix, ())
+    return None if found is None else found.id
+
+
+def listed_at(catalog: Catalog, place: Place, own: TableId) -> TableId | None:
+    """Return another table for which the policy lists a place that meets this one."""
+    if catalog.learning is None:
+        return None
+    reserved = catalog.learning.reserved
+    for listing in (*reserved.over(place.bucket, place.prefix), *reserved.below(place.bucket, place.prefix)):
+        if listing.id != own:
+            return listing.id
+    return None
 
 
 def _across(catalog: Catalog, other: Catalog) -> Iterator[tuple[TableId, str]]:
@@ -26,19 +79,27 @@ def _across(catalog: Catalog, other: Catalog) -> Iterator[tuple[TableId, str]]:
     `overlap: allowed` does not lift this: a request is judged by the grants of one catalog alone.
     """
     for bucket in catalog.locations.buckets():
-        if _is_shared(bucket, catalog, other):
+        if is_shared(bucket, catalog, other):
             for prefix, table in catalog.locations.locations(bucket):
                 for owner in other.locations.owners(bucket, prefix):
                     yield table.id, _problem(f"s3://{bucket}/{prefix[:-1]}", owner.id)
 
 
-def _is_shared(bucket: str, catalog: Catalog, other: Catalog) -> bool:
-    """Whether a bucket's name means the same bucket in both catalogs: one storage, or one address."""
-    first, second = catalog.storage_of(bucket), other.storage_of(bucket)
-    if first is None or second is None:
-        return False
-    addresses = {endpoint.authority for endpoint in first.endpoints}
-    return any(endpoint.authority in addresses for endpoint in second.endpoints)
+def _listed(catalog: Catalog, catalogs: Sequence[Catalog]) -> Iterator[tuple[TableId, str]]:
+    """Yield tables for which a place is listed that meets another table's, listed or declared."""
+    if catalog.learning is None:
+        return
+    for listing in catalog.learning.listings.values():
+        for place in listing.places:
+            for other in catalogs:
+                same = other is catalog
+                if same and catalog.overlap is Overlap.ALLOWED:
+                    continue
+                if not same and not is_shared(place.bucket, catalog, other):
+                    continue
+                found = declared_at(other, place) or listed_at(other, place, listing.id)
+                if found is not None:
+                    yield listing.id, _problem(str(place), found)
 
 
 def _problem(place: str, other: TableId) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum
 
+from signproxy.policy.learning import Authorizer, Learning, TablesFrom
 from signproxy.policy.location_index import LocationIndex
 from signproxy.policy.table import (
+    BEFORE_NAME,
     NO_GRANTS,
     Grants,
     MetadataLevel,
@@ -15,6 +17,7 @@ from signproxy.policy.table import (
     Place,
     Table,
     TableSettings,
+    table_key,
 )
 from signproxy.s3.storage import EndpointIndex, Storage
 
@@ -32,10 +35,6 @@ __all__ = [
     "Table",
     "TableSettings",
 ]
-
-
-_BEFORE_NAME = "\0"
-"""Stands between namespace and name; no declared name holds it, so that no two names can meet."""
 
 
 class Binding(Enum):
@@ -65,10 +64,12 @@ class Catalog:
     __slots__ = (
         "_tables",
         "allow_external",
+        "below",
         "binding",
         "endpoints",
         "grants",
         "kind",
+        "learning",
         "locations",
         "name",
         "namespaces",
@@ -92,6 +93,7 @@ class Catalog:
         prefixes: tuple[str, ...] = (),
         roles: dict[int, str] | None = None,
         grants: Grants = NO_GRANTS,
+        learning: Learning | None = None,
     ) -> None:
         self.name = name
         self.storages = storages
@@ -107,14 +109,29 @@ class Catalog:
         """The names of its catalog roles; ids are unique in the whole state."""
         self.grants = grants
         """What is granted on the catalog itself."""
+        self.learning = learning
+        """What an upstream is left to say; None where the policy declares every table."""
+        self.below: dict[str, Grants] = {}
+        """Namespace -> everything that is granted on what lies in it, taken together; the catalog itself is ''."""
         self.namespaces: dict[str, Namespace] = {}
         self.locations = LocationIndex()
         # One dict for all namespaces: a look-up then reads two lines of memory less.
         self._tables: dict[str, Table] = {}
 
+    @property
+    def tables_from(self) -> TablesFrom:
+        """Where its tables are known from."""
+        return TablesFrom.DECLARED if self.learning is None else TablesFrom.UPSTREAM
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """Whose word a caller's rights are."""
+        return Authorizer.POLICY if self.learning is None else self.learning.authorizer
+
     def table(self, namespace: str, name: str) -> Table | None:
         """Return the table of this name; `namespace` holds its levels joined by U+001F."""
-        return self._tables.get(f"{namespace}{_BEFORE_NAME}{name}")
+        # As `table_key` does it; the call alone would cost a request as much as the look-up.
+        return self._tables.get(f"{namespace}{BEFORE_NAME}{name}")
 
     def tables(self) -> Collection[Table]:
         """Return all tables."""
@@ -133,7 +150,7 @@ class Catalog:
 
     def add_table(self, table: Table) -> None:
         """Enter a table under its name and its locations, while the catalog is built."""
-        self._tables[f"{table.id.namespace}{_BEFORE_NAME}{table.id.name}"] = table
+        self._tables[table_key(table.id.namespace, table.id.name)] = table
         settings = table.settings
         self.locations.add(settings.bucket, table.location, table)
         for place in settings.extra:

@@ -8,12 +8,18 @@ from signproxy.policy.catalog import Binding, Catalog, Overlap, Table
 from signproxy.policy.containment import contains_key
 from signproxy.policy.metadata import refuse_key
 from signproxy.policy.rights import SIGN_S3_READ_REQUEST, Rights, mask_on
+from signproxy.policy.standing import Standing
 from signproxy.s3.operation import Access
 from signproxy.s3.request import ObjectRef, S3Request
 
 
 def sources(
-    catalog: Catalog, rights: Rights, target: Table, request: S3Request, source: ObjectRef
+    catalog: Catalog,
+    rights: Rights,
+    target: Table,
+    request: S3Request,
+    source: ObjectRef,
+    standing: Standing | None = None,
 ) -> tuple[Table, ...] | Deny:
     """Return the tables that own the copy source, if the caller may read it on the rights of each of them.
 
@@ -25,11 +31,13 @@ def sources(
         return _refusal(target, source)
     owners: tuple[Table, ...] = (target,)
     if not strict or catalog.overlap is Overlap.ALLOWED:
-        owners = catalog.locations.owners(source.bucket, source.key)
+        known = None if standing is None else standing.sources
+        owners = catalog.locations.owners(source.bucket, source.key) if known is None else known
     if not owners:
         return _refusal(target, source)
+    need = SIGN_S3_READ_REQUEST if standing is None else SIGN_S3_READ_REQUEST & ~standing.mask
     for table in owners:
-        if not _in(table, request, source) or SIGN_S3_READ_REQUEST & ~mask_on(rights, table):
+        if not _in(table, request, source) or need & ~mask_on(rights, table):
             return _refusal(target, source)
     for table in owners:
         denial = refuse_key(rights, table, source.bucket, source.key, Access.READ)

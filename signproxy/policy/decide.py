@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from signproxy.errors import Reason
-from signproxy.model import Allow, Ceiling, Deny, Subject
+from signproxy.model import Allow, Ceiling, Deny, Subject, TableId
 from signproxy.policy.catalog import Catalog, Overwrite, Table
 from signproxy.policy.containment import addressed, contains_key, contains_prefix, is_prefix_list
 from signproxy.policy.copy_source import sources
 from signproxy.policy.metadata import refuse_key, refuse_prefix
 from signproxy.policy.privileges import names_of
 from signproxy.policy.rights import (
+    NO_RIGHTS,
     REMOTE_SIGN,
     SIGN_S3_READ_REQUEST,
     SIGN_S3_WRITE_REQUEST,
@@ -18,13 +19,19 @@ from signproxy.policy.rights import (
     Rights,
     granted,
 )
+from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request
 
 
 def decide(
-    state: PolicyState, catalog: Catalog, subject: Subject, owners: tuple[Table, ...], request: S3Request
+    state: PolicyState,
+    catalog: Catalog,
+    subject: Subject,
+    owners: tuple[Table, ...],
+    request: S3Request,
+    standing: Standing | None = None,
 ) -> Allow | Deny:
     """Judge a request for the tables that own what it addresses; each of them must allow it.
 
@@ -34,16 +41,20 @@ def decide(
     if not owners:
         return Deny(Reason.TABLE_UNKNOWN, "no table was resolved for the request")
     rights = state.rights(subject.effective, catalog)
+    vouched = 0
+    if standing is not None:
+        vouched = standing.mask
+        rights = NO_RIGHTS if rights is None and vouched else rights
     if rights is None:
         return Deny(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r}", owners[0].id)
     need = SIGN_S3_WRITE_REQUEST if request.operation.needs_write else SIGN_S3_READ_REQUEST
     keys = addressed(request)
-    denial = _unprivileged(catalog, subject, rights, owners, need) or _outside(owners, request, keys)
+    denial = _unprivileged(catalog, subject, rights, owners, need, vouched) or _outside(owners, request, keys)
     if denial is not None:
         return denial
     read_from: tuple[Table, ...] = ()
     if request.copy_source is not None:
-        found = sources(catalog, rights, owners[0], request, request.copy_source)
+        found = sources(catalog, rights, owners[0], request, request.copy_source, standing)
         if isinstance(found, Deny):
             return found
         read_from = found
@@ -53,36 +64,39 @@ def decide(
     write_once = _write_once(owners, request)
     if isinstance(write_once, Deny):
         return write_once
-    return Allow(owners[0].id, PolicyAuthority(catalog, rights, owners, need, read_from), write_once)
+    if standing is None:
+        return Allow(owners[0].id, PolicyAuthority(catalog, rights, owners, need, read_from), write_once)
+    return Allow(owners[0].id, standing.authority(catalog, rights, owners, need, read_from), write_once)
 
 
 def _unprivileged(
-    catalog: Catalog, subject: Subject, rights: Rights, owners: tuple[Table, ...], need: int
+    catalog: Catalog, subject: Subject, rights: Rights, owners: tuple[Table, ...], need: int, vouched: int
 ) -> Deny | None:
     """Refuse what is not granted on one of the tables or above it, and writes under a read-only ceiling."""
     for table in owners:
         if table.id.catalog != catalog.name:
             return Deny(Reason.TABLE_UNKNOWN, f"table {table.id} is none of catalog {catalog.name!r}", table.id)
-        missing = need & ~rights.mask
+        missing = need & ~(rights.mask | vouched)
         if missing:
             missing &= ~granted(table.grants, rights.roles)
             if missing:
-                return _lacking(subject, table, missing)
+                return lacking(subject, table.id, missing)
     if need == SIGN_S3_WRITE_REQUEST and (subject.ceiling is not Ceiling.NONE or subject.delegated):
         # Whoever acts on another's rights, or was clamped, only ever reads.
         return Deny(Reason.CEILING, f"delegated: {subject.delegated}, {subject.ceiling.value}", owners[0].id)
     return None
 
 
-def _lacking(subject: Subject, table: Table, missing: int) -> Deny:
+def lacking(subject: Subject, table: TableId, missing: int) -> Deny:
+    """Return the refusal of whoever lacks these privileges on a table."""
     if missing & REMOTE_SIGN:
         reason = Reason.NO_REMOTE_SIGN
     elif missing & WRITE_DATA:
         reason = Reason.NO_WRITE_DATA
     else:
         reason = Reason.NO_READ_DATA
-    lacking = ", ".join(names_of(missing))
-    return Deny(reason, f"principal {subject.effective.name!r} lacks {lacking} on {table.id}", table.id)
+    names = ", ".join(names_of(missing))
+    return Deny(reason, f"principal {subject.effective.name!r} lacks {names} on {table}", table)
 
 
 def _outside(owners: tuple[Table, ...], request: S3Request, keys: tuple[str, ...]) -> Deny | None:

@@ -6,9 +6,10 @@ import msgspec
 
 from signproxy.errors import Reason
 from signproxy.model import NAMESPACE_SEPARATOR, Deny, Subject, TableId
-from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.catalog import Catalog, Table, TableSettings
 from signproxy.policy.containment import addressed, contains_key
 from signproxy.policy.privileges import names_of
+from signproxy.policy.reach import grants_at, namespace_at
 from signproxy.policy.rights import (
     FULL_METADATA,
     SIGN_S3_READ_REQUEST,
@@ -70,7 +71,7 @@ def suggest(state: PolicyState, catalog: Catalog, subject: Subject, deny: Deny, 
     """
     if deny.reason is Reason.PRINCIPAL_UNKNOWN:
         return _introduce(state, subject)
-    table = None if deny.table is None else catalog.table(deny.table.namespace, deny.table.name)
+    table = None if deny.table is None else _known(catalog, deny.table)
     rights = state.rights(subject.effective, catalog)
     if table is None or rights is None or request is None:
         return ""
@@ -82,12 +83,22 @@ def suggest(state: PolicyState, catalog: Catalog, subject: Subject, deny: Deny, 
             return _grant(state, catalog, subject, rights, table, FULL_METADATA)
         case Reason.METADATA_SEALED:
             return f"lift the seal of the table: {_table_yaml(table.id, 'metadata: protected')}"
-        case Reason.OUTSIDE_TABLE:
+        case Reason.OUTSIDE_TABLE if table.location:
             return _relocate(catalog, table, request)
-        case Reason.COPY_SOURCE_OUTSIDE:
+        case Reason.COPY_SOURCE_OUTSIDE if table.location:
             return _bind(catalog, table, request)
         case _:
             return ""
+
+
+def _known(catalog: Catalog, table: TableId) -> Table | None:
+    """Return the table, or what the policy says of one whose location an upstream tells: its grants alone."""
+    declared = catalog.table(table.namespace, table.name)
+    if declared is not None or catalog.learning is None:
+        return declared
+    namespace = namespace_at(catalog, table.namespace) or catalog.learning.nowhere
+    grants = grants_at(catalog, table.namespace, table.name)
+    return Table(table, namespace, "", TableSettings("", ""), grants)
 
 
 def _introduce(state: PolicyState, subject: Subject) -> str:

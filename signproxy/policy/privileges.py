@@ -1,4 +1,4 @@
-"""Name the privileges of Polaris that concern tables, and what each of them implies."""
+"""Name the privileges of Polaris that concern tables, namespaces and views, and what each of them implies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from signproxy.errors import nearest
 
 
 class Privilege(IntFlag):
-    """One bit per privilege; a grant is held as the mask of everything that it implies."""
+    """One bit per privilege; a grant is held as the mask of everything that it implies.
+
+    Below thirty bits: Python computes with larger numbers more slowly, and every decision computes with these.
+    """
 
     TABLE_REMOTE_SIGN = 1
     TABLE_READ_DATA = 2
@@ -20,6 +23,20 @@ class Privilege(IntFlag):
     TABLE_CREATE = 64
     CATALOG_MANAGE_METADATA = 128
     CATALOG_MANAGE_CONTENT = 256
+    TABLE_DROP = 1 << 9
+    TABLE_LIST = 1 << 10
+    NAMESPACE_CREATE = 1 << 11
+    NAMESPACE_DROP = 1 << 12
+    NAMESPACE_LIST = 1 << 13
+    NAMESPACE_READ_PROPERTIES = 1 << 14
+    NAMESPACE_WRITE_PROPERTIES = 1 << 15
+    NAMESPACE_FULL_METADATA = 1 << 16
+    VIEW_CREATE = 1 << 17
+    VIEW_DROP = 1 << 18
+    VIEW_LIST = 1 << 19
+    VIEW_READ_PROPERTIES = 1 << 20
+    VIEW_WRITE_PROPERTIES = 1 << 21
+    VIEW_FULL_METADATA = 1 << 22
 
 
 class PrivilegeUnknown(ValueError):
@@ -30,18 +47,35 @@ class PrivilegeUnknown(ValueError):
 # no TABLE_REMOTE_SIGN (apache/polaris#3995 dropped them), and CATALOG_MANAGE_METADATA gives no data.
 _CONTENT = Privilege.CATALOG_MANAGE_CONTENT
 _METADATA = _CONTENT | Privilege.CATALOG_MANAGE_METADATA
+_TABLES = _METADATA | Privilege.TABLE_FULL_METADATA
+_NAMESPACES = _METADATA | Privilege.NAMESPACE_FULL_METADATA
+_VIEWS = _METADATA | Privilege.VIEW_FULL_METADATA
+_TABLE_WRITERS = _TABLES | Privilege.TABLE_WRITE_DATA
+_TABLE_READERS = _TABLE_WRITERS | Privilege.TABLE_WRITE_PROPERTIES | Privilege.TABLE_READ_DATA
+_NAMESPACE_READERS = _NAMESPACES | Privilege.NAMESPACE_WRITE_PROPERTIES
+_VIEW_READERS = _VIEWS | Privilege.VIEW_WRITE_PROPERTIES
 _SATISFIED_BY = {
     Privilege.TABLE_REMOTE_SIGN: _METADATA,
     Privilege.TABLE_READ_DATA: _CONTENT | Privilege.TABLE_WRITE_DATA,
     Privilege.TABLE_WRITE_DATA: _CONTENT,
     Privilege.TABLE_FULL_METADATA: _METADATA,
-    Privilege.TABLE_READ_PROPERTIES: _METADATA
-    | Privilege.TABLE_FULL_METADATA
-    | Privilege.TABLE_READ_DATA
-    | Privilege.TABLE_WRITE_DATA
-    | Privilege.TABLE_WRITE_PROPERTIES,
-    Privilege.TABLE_WRITE_PROPERTIES: _METADATA | Privilege.TABLE_FULL_METADATA | Privilege.TABLE_WRITE_DATA,
-    Privilege.TABLE_CREATE: _METADATA | Privilege.TABLE_FULL_METADATA,
+    Privilege.TABLE_READ_PROPERTIES: _TABLE_READERS,
+    Privilege.TABLE_WRITE_PROPERTIES: _TABLE_WRITERS,
+    Privilege.TABLE_CREATE: _TABLES,
+    Privilege.TABLE_DROP: _TABLES,
+    Privilege.TABLE_LIST: _TABLE_READERS | Privilege.TABLE_READ_PROPERTIES | Privilege.TABLE_CREATE,
+    Privilege.NAMESPACE_CREATE: _NAMESPACES,
+    Privilege.NAMESPACE_DROP: _NAMESPACES,
+    Privilege.NAMESPACE_LIST: _NAMESPACE_READERS | Privilege.NAMESPACE_READ_PROPERTIES | Privilege.NAMESPACE_CREATE,
+    Privilege.NAMESPACE_READ_PROPERTIES: _NAMESPACE_READERS,
+    Privilege.NAMESPACE_WRITE_PROPERTIES: _NAMESPACES,
+    Privilege.NAMESPACE_FULL_METADATA: _METADATA,
+    Privilege.VIEW_CREATE: _VIEWS,
+    Privilege.VIEW_DROP: _VIEWS,
+    Privilege.VIEW_LIST: _VIEW_READERS | Privilege.VIEW_READ_PROPERTIES | Privilege.VIEW_CREATE,
+    Privilege.VIEW_READ_PROPERTIES: _VIEW_READERS,
+    Privilege.VIEW_WRITE_PROPERTIES: _VIEWS,
+    Privilege.VIEW_FULL_METADATA: _METADATA,
     Privilege.CATALOG_MANAGE_METADATA: _CONTENT,
     Privilege.CATALOG_MANAGE_CONTENT: _CONTENT,
 }

@@ -63,6 +63,10 @@ class Rights(msgspec.Struct, frozen=True, gc=False):
         return "+".join(above), tuple(own)
 
 
+NO_RIGHTS = Rights(frozenset(), 0)
+"""Of somebody whom the policy does not know, where another vouches for him."""
+
+
 def granted(grants: Grants, roles: frozenset[int]) -> int:
     """Return the mask that these grants give to a holder of the roles."""
     mask = 0

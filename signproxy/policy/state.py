@@ -18,6 +18,7 @@ class PolicyState:
     """An immutable policy. What it remembers besides is derived from it alone and dies with it."""
 
     __slots__ = (
+        "__weakref__",
         "_prefixes",
         "_remembered",
         "catalogs",

@@ -18,6 +18,14 @@ Grants = dict[int, int]
 
 NO_GRANTS: Grants = {}
 
+BEFORE_NAME = "\0"
+"""Stands between namespace and name; neither a declared name nor a learned one holds it, so no two names can meet."""
+
+
+def table_key(namespace: str, name: str) -> str:
+    """Return the key of a table in its catalog; `namespace` holds its levels joined by U+001F."""
+    return f"{namespace}{BEFORE_NAME}{name}"
+
 
 class MetadataLevel(Enum):
     """How far a table's metadata is kept from the data privileges."""

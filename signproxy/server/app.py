@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import inspect
 from collections.abc import Coroutine, Mapping
 from time import perf_counter_ns
+from types import CoroutineType
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from aiohttp import web
 
 from signproxy.audit.event import Kind
 from signproxy.audit.ids import new_event_id
+from signproxy.catalog.carried import read_carried
 from signproxy.catalog.client_config import DELEGATION_HEADER, client_config
 from signproxy.config.settings import LimitSettings
 from signproxy.credentials.store import CredentialStore
@@ -20,11 +23,21 @@ from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
+from signproxy.identity.table_token import is_table_token
 from signproxy.model import Allow, Principal, Subject
 from signproxy.s3.query import parse_query
 from signproxy.s3.storage import Stamp
+from signproxy.server.bodies import FOR_TOO_MUCH, hear_out, read_whole
+from signproxy.server.calls import Call, find_call_of
+from signproxy.server.facade import Facade
 from signproxy.server.limits import BYTES_PER_REQUEST, Hold, Limits
-from signproxy.server.message import MAX_BULK_MESSAGE, MAX_MESSAGE, read_bearer, read_message, read_request_id
+from signproxy.server.message import (
+    MAX_BULK_MESSAGE,
+    SignMessage,
+    read_bearer,
+    read_message,
+    read_request_id,
+)
 from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
 from signproxy.server.routes import Endpoint, Route, find_route
@@ -32,22 +45,26 @@ from signproxy.server.wire import NO_CACHE, PRIVATE, answer, refusal
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry.log import get_logger
 
+if TYPE_CHECKING:
+    from signproxy.server.exchange import Parsed
+
 BODY_TIMEOUT = 10.0
 """Seconds for the body of a sign request to arrive; real ones come with the first packets."""
-
-DISCARD_SECONDS = 2.0
-"""For what is left of the body of a refused request: the refusal reaches only a client that was heard out."""
 
 _log = get_logger("signproxy.server")
 
 # Looking a member up in its class calls Python code; the hot path does without.
 _SIGN = Endpoint.SIGN
+_CALL = Endpoint.CALL
 _KIND_SIGN = Kind.SIGN
 _QUERY = Stamp.QUERY
 
-_FOR_TOO_MUCH = frozenset({Reason.RATE_LIMITED, Reason.IN_FLIGHT_LIMITED})
-_NOT_HEARD_OUT = frozenset({Reason.BODY_TIMEOUT, Reason.CLIENT_GONE})
 
+_STATE_UNKNOWN = frozenset({Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID})
+_STRANGERS = ""
+"""Stands among the names of principals for all who ask for a token."""
+
+_BEARER = "bearer "
 _HINT = 4
 """Last characters of the access key id that the audit keeps."""
 
@@ -81,6 +98,8 @@ class Handler:
         self._recorder = recorder
         self._public_url = public_url
         self._client_cache = client_cache
+        self.facade: Facade | None = None
+        """Answers catalog calls; None where no catalog has an upstream."""
 
     def reconfigure(
         self,
@@ -118,25 +137,27 @@ class Handler:
         passage = _passage(request.remote or "", headers)
         late: Hold | None = None
         try:
-            path, _, query = request.raw_path.partition("?")
-            route = find_route(path)
-            if route.endpoint.method != request.method:
-                raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {path!r}")  # noqa: TRY301
-            if route.endpoint is not _SIGN:
-                passage.kind = Kind.CONFIG
-            principal = self._authenticator.authenticate(read_bearer(headers.get("Authorization")))
-            if not isinstance(principal, Principal):
-                principal = await principal
-            passage.subject = subject = Subject(principal, principal)
-            late = self.limits.admit(principal.name, perf_counter_ns())
-            with self.limits.waiting(principal.name):
-                if route.endpoint is _SIGN:
-                    reply = await self._judge(passage, subject, route, request)
-                else:
-                    reply = self._config(passage, subject, route, request, query)
+            route = find_route(request.raw_path.partition("?")[0])
+            call = self._call_of(passage, route, request)
+            if call is not None and call.asks_for_token:
+                reply = await self._tokens(passage, call, request)
+            else:
+                token = read_bearer(headers.get("Authorization"))
+                principal = self._authenticator.authenticate(token)
+                if not isinstance(principal, Principal):
+                    principal = await principal
+                passage.subject = subject = Subject(principal, principal)
+                late = self.limits.admit(principal.name, perf_counter_ns())
+                with self.limits.waiting(principal.name):
+                    if route.endpoint is _SIGN:
+                        reply = await self._judge(passage, subject, route, request, token)
+                    elif call is not None:
+                        reply = await self._answer(passage, subject, call, request, token)
+                    else:
+                        reply = await self._config(passage, subject, route, request, token)
         except Refused as refused:
             reply = self._refuse(passage, refused.reason, refused.detail)
-            await _hear_out(request, passage, refused.reason, reply)
+            await hear_out(request, passage, refused.reason, reply)
         except (ConnectionError, web.RequestPayloadError) as gone:
             reply = self._refuse(passage, Reason.CLIENT_GONE, type(gone).__name__)
         except asyncio.CancelledError:
@@ -144,6 +165,8 @@ class Handler:
             raise
         except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours is an answer, an event and a trace
             reply = self._fail(passage)
+        if passage.call and self.facade is not None:
+            self.facade.count(passage.call, reply.status)
         return self._finished(reply, late)
 
     def at_once(self, head: Head, remote: str, body: bytes) -> Reply | None:
@@ -154,8 +177,11 @@ class Handler:
         passage = _passage(remote, head.headers)
         late: Hold | None = None
         try:
-            route = find_route(head.path.partition("?")[0])
+            path, _, query = head.path.partition("?")
+            route = find_route(path)
             if route.endpoint is not _SIGN:
+                if route.endpoint is _CALL and self.facade is None:
+                    raise Refused(Reason.ROUTE_UNKNOWN, f"path {path!r}")  # noqa: TRY301
                 return None
             authenticator = self._authenticator
             principal = authenticator.again(head.known)
@@ -172,7 +198,12 @@ class Handler:
             late = self.limits.admit(principal.name, passage.started_ns)
             if len(body) >= BYTES_PER_REQUEST:
                 self.limits.charge(principal.name, len(body))
-            allowed = self._gate.judge(passage, subject, route.address, route.target, read_message(body))
+            message = read_message(body)
+            if query or message.properties is not None:
+                self._note(passage, subject, message, query)
+            if self.facade is not None:
+                passage.bearer = _own_bearer(head.headers)
+            allowed = self._gate.judge(passage, subject, route.address, route.target, message)
             if type(allowed) is not Allow:
                 _forsake(allowed)
                 self.limits.give_back(principal.name, len(body))
@@ -194,12 +225,68 @@ class Handler:
             reply.closes = True
         return reply
 
-    async def _judge(self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest) -> Reply:
+    def _call_of(self, passage: Passage, route: Route, request: web.BaseRequest) -> Call | None:
+        """Return the catalog call that a route is; None for the others. Raise Refused for what is no route."""
+        if route.endpoint is _CALL:
+            if self.facade is None:
+                raise Refused(Reason.ROUTE_UNKNOWN, f"path {request.raw_path!r}")
+            passage.kind = Kind.CATALOG
+            passage.method = request.method
+            call = find_call_of(route, request.method)
+            passage.call = call.name
+            return call
+        if route.endpoint.method != request.method:
+            raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {request.raw_path!r}")
+        if route.endpoint is not _SIGN:
+            passage.kind = Kind.CONFIG
+        return None
+
+    async def _judge(
+        self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, token: str
+    ) -> Reply:
         content = request.content
-        body = content.read_nowait() if content.is_eof() else await _read_body(request)
+        body = content.read_nowait() if content.is_eof() else await read_whole(request, MAX_BULK_MESSAGE, BODY_TIMEOUT)
         self.limits.charge(subject.caller.name, len(body))
-        allowed = self._gate.judge(passage, subject, route.address, route.target, read_message(body))
+        message = read_message(body)
+        query = request.raw_path.partition("?")[2]
+        if query or message.properties is not None:
+            self._note(passage, subject, message, query)
+        if self.facade is not None:
+            passage.bearer = self._authenticator.upstream_bearer(token)
+        allowed = self._gate.judge(passage, subject, route.address, route.target, message)
         return self._sign(passage, subject, allowed if isinstance(allowed, Allow) else await allowed)
+
+    def _note(self, passage: Passage, subject: Subject, message: SignMessage, query: str) -> None:
+        """Take note of what a sign request carries."""
+        carried = read_carried(message.properties, query)
+        if carried is None:
+            return
+        passage.application, passage.query_id = carried.application, carried.query_id
+        if carried.context and self.facade is not None:
+            passage.carried = self.facade.carried(carried.context, subject, passage.wall)
+
+    async def _answer(
+        self, passage: Passage, subject: Subject, call: Call, request: web.BaseRequest, token: str
+    ) -> Reply:
+        facade = self.facade
+        assert facade is not None  # noqa: S101 - without one nothing is a call
+        with cast("Parsed", request.protocol).connection.needed():
+            reply = await facade.answer(passage, subject, token, call.address, call.call, request)
+        reply.known = True
+        await hear_out(request, passage, Reason.ALLOWED, reply)
+        return reply
+
+    async def _tokens(self, passage: Passage, call: Call, request: web.BaseRequest) -> Reply:
+        """Answer somebody who has nothing to show yet, and who counts as a stranger until he has."""
+        facade = self.facade
+        assert facade is not None  # noqa: S101 - without one nothing is a call
+        if self.limits.stranger(perf_counter_ns()) is not None:
+            raise Refused(Reason.RATE_LIMITED, "requests for tokens")
+        with self.limits.waiting(_STRANGERS), cast("Parsed", request.protocol).connection.needed():
+            reply = await facade.tokens(passage, call.address, request)
+        if reply.known:
+            self.limits.proved()
+        return reply
 
     def _sign(self, passage: Passage, subject: Subject, allow: Allow) -> Reply:
         judged = passage.request
@@ -219,8 +306,16 @@ class Handler:
         self._recorder.signed(passage, allow)
         return answer(signed, passage.request_id, cache)
 
-    def _config(self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, query: str) -> Reply:
-        address = CatalogAddress(route.address.name, _warehouse(query))
+    async def _config(
+        self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, token: str
+    ) -> Reply:
+        address = CatalogAddress(route.address.name, _warehouse(request.raw_path.partition("?")[2]))
+        if self.facade is not None:
+            with cast("Parsed", request.protocol).connection.needed():
+                reply = await self.facade.config(passage, subject, token, address, request)
+            if reply is not None:
+                reply.known = True
+                return reply
         signing = True
         state = self._gate.state
         try:
@@ -243,12 +338,14 @@ class Handler:
         try:
             self._recorder.refused(passage, reason, detail)
         except Refused as refused:
-            # The audit trail took neither: nothing is served, a refusal least of all.
-            reason = refused.reason
+            # The audit trail took neither: nothing is served, a refusal least of all. That a change may have been made
+            # has to be told all the same: a client that believes it was not would undo what is there.
+            if reason not in _STATE_UNKNOWN:
+                reason = refused.reason
         reply = refusal(reason, passage.request_id)
         if passage.subject is None:
             reply.hold = self.limits.stranger(perf_counter_ns())
-        elif reason in _FOR_TOO_MUCH:
+        elif reason in FOR_TOO_MUCH:
             reply.hold = self.limits.callers.penalty()
         return reply
 
@@ -264,48 +361,20 @@ def _passage(remote: str, headers: Mapping[str, str]) -> Passage:
     )
 
 
+def _own_bearer(headers: Mapping[str, str]) -> str:
+    """Return the caller's own token; nothing for a sealed one: whoever has to open it can wait."""
+    token = headers.get("Authorization", "")[len(_BEARER) :].strip(" ")
+    return "" if is_table_token(token) else token
+
+
 def _forsake(awaitable: object) -> None:
-    """Close a coroutine that is not going to be awaited: whoever waits begins anew."""
+    """Close a coroutine that is not going to be awaited, and those that it was given: whoever waits begins anew."""
+    if isinstance(awaitable, CoroutineType):
+        for given in inspect.getcoroutinelocals(awaitable).values():
+            if isinstance(given, Coroutine):
+                given.close()
     if isinstance(awaitable, Coroutine):
         awaitable.close()
-
-
-async def _read_body(request: web.BaseRequest) -> bytes:
-    """Read at most the largest message; what lies beyond is not read."""
-    length = request.content_length
-    if length is not None and length > MAX_BULK_MESSAGE:
-        raise Refused(Reason.BODY_TOO_LARGE, f"{length} bytes announced")
-    chunks = bytearray()
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        # An interim answer is none: aiohttp takes a started one for a reason not to send an error.
-        request.writer.output_size = 0
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT):
-            while chunk := await request.content.readany():
-                chunks += chunk
-                if len(chunks) > MAX_BULK_MESSAGE:
-                    raise Refused(Reason.BODY_TOO_LARGE, f"more than {MAX_BULK_MESSAGE} bytes")
-    except TimeoutError:
-        raise Refused(Reason.BODY_TIMEOUT, f"{len(chunks)} bytes in {BODY_TIMEOUT:.0f} s") from None
-    return bytes(chunks)
-
-
-async def _hear_out(request: web.BaseRequest, passage: Passage, reason: Reason, reply: Reply) -> None:
-    """Read and forget what is left of a refused request's body; end the connection if that is too much."""
-    content = request.content
-    if content.is_eof():
-        return
-    closes, reply.closes = reply.closes, True
-    if reason in _NOT_HEARD_OUT or "Expect" in request.headers:
-        return
-    # Whoever is not known, or asks too much, cannot make the server read more than a message.
-    left = MAX_MESSAGE if passage.subject is None or reason in _FOR_TOO_MUCH else 2 * MAX_BULK_MESSAGE
-    with contextlib.suppress(TimeoutError, ConnectionError, web.RequestPayloadError):
-        async with asyncio.timeout(DISCARD_SECONDS):
-            while left > 0 and (chunk := await content.readany()):
-                left -= len(chunk)
-    reply.closes = closes or not content.is_eof()
 
 
 def _warehouse(query: str) -> str | None:

@@ -9,6 +9,8 @@ does everything that follows on its connection.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import web
@@ -39,6 +41,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_at_once",
         "_clock",
+        "_dependent",
         "_handler",
         "_head_timer",
         "_heads",
@@ -75,6 +78,7 @@ class Connection(asyncio.Protocol):
         self._held: Reply | None = None
         self._waiting: asyncio.Future[None] | None = None
         self._parsed: Parsed | None = None
+        self._dependent: asyncio.Task[object] | None = None
         self._requests = 0
         self._writing_paused = False
 
@@ -95,6 +99,8 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self.release()
+        if self._dependent is not None:
+            self._dependent.cancel()
         parsed, self._parsed = self._parsed, None
         if parsed is not None:
             parsed.connection_lost(exc)
@@ -160,9 +166,18 @@ class Connection(asyncio.Protocol):
         self._requests -= 1
         self._idle_since = self._clock()
 
+    @contextlib.contextmanager
+    def needed(self) -> Iterator[None]:
+        """Cancel the running task if the connection ends within the block: nobody waits for what it does."""
+        self._dependent = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._dependent = None
+
     def note(self, reply: Reply) -> None:
         """Keep the connection as long as those of callers once it has proved to be one."""
-        if self._stranger and reply.status in _KNOWN:
+        if self._stranger and (reply.status in _KNOWN if reply.known is None else reply.known):
             self._stranger = False
             self._idle_limit = self._server.idle_limit
             self._server.known(self)

@@ -9,6 +9,7 @@ from enum import Enum
 
 import msgspec
 
+from signproxy.catalog.upstream_spec import UpstreamSpec
 from signproxy.config.difference import in_force
 from signproxy.config.settings import Settings
 from signproxy.config.source import SettingsSource, digest_of
@@ -18,8 +19,11 @@ from signproxy.identity.issuer import Issuer
 from signproxy.identity.opaque import StaticTokens
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
+from signproxy.sealing import SealingSecret
 from signproxy.server import build
 from signproxy.server.issuers import issuers_of, keys_digest, static_tokens_of
+from signproxy.server.seals import Seals, seals_of, secrets_digest, secrets_of
+from signproxy.server.upstreams import missing_upstreams, upstreams_digest, upstreams_of
 
 _LOADING_SWITCH_INTERVAL = 0.0005
 """Seconds after which the loading thread yields: with CPython's 5 ms each request would wait that long."""
@@ -44,6 +48,9 @@ class Generation(msgspec.Struct, frozen=True):
     bindings: tuple[Binding, ...]
     issuers: tuple[Issuer, ...]
     static_tokens: StaticTokens
+    secrets: tuple[SealingSecret, ...] = ()
+    """The operator's, for what clients carry."""
+    upstreams: tuple[UpstreamSpec, ...] = ()
 
     @property
     def revision(self) -> str:
@@ -53,7 +60,12 @@ class Generation(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """What several workers compare, to know that they read the same: keys and secrets included. Not for logs."""
-        return f"{self.revision}/{keys_digest(self.issuers)}"
+        secrets = f"{keys_digest(self.issuers)}/{secrets_digest(self.secrets)}/{upstreams_digest(self.upstreams)}"
+        return f"{self.revision}/{secrets}"
+
+    def seals(self, own: SealingSecret) -> Seals:
+        """Return what seals what clients carry; with the server's own secret where the operator has none."""
+        return seals_of(self.settings.context, self.secrets, own)
 
     @property
     def storages(self) -> list[Storage]:
@@ -78,13 +90,26 @@ def load_generation(
         issuers, static_tokens = issuers_of(settings.identity), static_tokens_of(settings.identity)
     except SettingsInvalid as invalid:
         findings += invalid.findings
+    secrets: tuple[SealingSecret, ...] = ()
+    try:
+        secrets = secrets_of(settings.context)
+    except SettingsInvalid as invalid:
+        findings += invalid.findings
+    upstreams: tuple[UpstreamSpec, ...] = ()
+    try:
+        upstreams = upstreams_of(settings.upstreams)
+    except SettingsInvalid as invalid:
+        findings += invalid.findings
     try:
         state = _state(settings, epoch, former, scope)
     except Invalid as invalid:
         raise Invalid([*findings, *invalid.findings]) from None
+    findings += missing_upstreams(state, settings.upstreams)
     if findings:
         raise SettingsInvalid(findings)
-    return Generation(settings, asked, digest_of(settings), state, build.bindings(settings), issuers, static_tokens)
+    bindings = build.bindings(settings)
+    digest = digest_of(settings)
+    return Generation(settings, asked, digest, state, bindings, issuers, static_tokens, secrets, upstreams)
 
 
 def _state(settings: Settings, epoch: int, former: Generation | None, scope: Scope) -> PolicyState:

@@ -166,6 +166,10 @@ class Limits:
         self._stranger_due = due + self._stranger_interval
         return None
 
+    def proved(self) -> None:
+        """Uncount what a stranger asked who proved to be none."""
+        self._stranger_due -= self._stranger_interval
+
     @contextmanager
     def waiting(self, principal: str) -> Iterator[None]:
         """Count a request while it may have to be waited for. Raise Refused if there are too many."""

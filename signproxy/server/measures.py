@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from signproxy.audit.trail import AuditTrail
+from signproxy.catalog.upstreams import Upstreams
 from signproxy.credentials.store import CredentialStore
 from signproxy.identity.authenticator import Authenticator
+from signproxy.inventory.learned import LearnedTables
 from signproxy.server.limits import Limits
 from signproxy.server.readiness import Judgement
 from signproxy.server.report import FleetReport
@@ -33,6 +35,26 @@ def show_rooms(
     metrics.audit_refused.read_from(lambda: {(): trail.state.refused})
     metrics.audit_errors.read_from(lambda: {(): trail.state.errors})
     metrics.measure_process()
+
+
+def show_catalogs(metrics: Metrics, upstreams: Upstreams, learned: LearnedTables) -> None:
+    """Let the metrics of a worker read how its upstreams answer, and what it learned from them."""
+
+    def results() -> Mapping[Labels, float]:
+        reports = upstreams.reports()
+        return {(each.catalog, result): count for each in reports for result, count in each.results.items()}
+
+    metrics.upstream_requests.read_from(results)
+    metrics.upstream_success.read_from(
+        lambda: {(report.catalog,): report.last_success_at for report in upstreams.reports()}
+    )
+    metrics.upstream_in_flight.read_from(
+        lambda: {(report.catalog,): report.in_flight for report in upstreams.reports()}
+    )
+    metrics.learned_tables.read_from(
+        lambda: {(report.catalog,): len(learned.ground.of(report.catalog).by_name) for report in upstreams.reports()}
+    )
+    metrics.learned_alarms.read_from(lambda: {(kind.value,): count for kind, count in learned.alarms.counts.items()})
 
 
 def show_limits(metrics: Metrics, limits: Limits) -> None:

@@ -22,6 +22,7 @@ class SignMessage(WireRequest, frozen=True, gc=False, kw_only=True):
     """A sign request's body as clients really send it; unknown fields are ignored, optional ones may be null."""
 
     properties: dict[str, str | None] | None = None
+    """What Iceberg 1.12 repeats of a table's `remote-signing-config`, or whatever a client puts there: its own word."""
     provider: str | None = None
 
 

@@ -18,6 +18,7 @@ from signproxy.server.fleet import Fleet
 from signproxy.server.generation import Scope
 from signproxy.server.issuers import files_of
 from signproxy.server.tls import CertificateHolder
+from signproxy.server.upstreams import upstream_files
 from signproxy.telemetry import log
 from signproxy.telemetry.metrics import Metrics, Result
 
@@ -116,6 +117,8 @@ class Reloads:
         yield from self._policy_files
         yield from files_of(settings.identity)
         yield from _credential_files(settings)
+        yield from map(Path, settings.context.secret_files)
+        yield from upstream_files(settings.upstreams)
         for tls in (settings.listen.tls, settings.admin.tls):
             if tls.enabled:
                 yield Path(tls.cert_file)

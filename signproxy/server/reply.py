@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from email.utils import formatdate
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from aiohttp import HttpVersion11, web
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp.abc import AbstractStreamWriter
 
     from signproxy.server.limits import Hold
@@ -29,6 +32,8 @@ _REASONS = {
     499: "Client Closed Request",
     503: "Service Unavailable",
 }
+_WITHOUT_CONTENT = frozenset({204, 304})
+"""RFC 9110, section 8.6: not even a length."""
 _CLOSE = "Connection: close\r\n\r\n"
 _END = "\r\n"
 _STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in _REASONS.items()}
@@ -37,17 +42,23 @@ _STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in
 class Reply(web.StreamResponse):
     """A finished answer. `headers` are written as spelled: Java looks for `Cache-Control` exactly so."""
 
-    __slots__ = ("_content", "_lines", "_writer", "closes", "hold")
+    __slots__ = ("_content", "_lines", "_pieces", "_writer", "closes", "hold", "known")
 
-    def __init__(self, status: int, lines: str, body: bytes, *, close: bool = False) -> None:
+    def __init__(
+        self, status: int, lines: str, body: bytes, *, pieces: Sequence[bytes | memoryview] = (), close: bool = False
+    ) -> None:
+        """`pieces` follow the body; what is large comes in them, and is not copied to be joined."""
         # StreamResponse's own state is never used: what aiohttp reads of an answer is overridden below.
         self._lines = lines
         self._content = body
+        self._pieces = pieces
         self._status = status
         self._writer: AbstractStreamWriter | None = None
         # Whether the connection ends with this answer, and how long it is held back: whoever sends it may decide.
         self.closes = close
         self.hold: Hold | None = None
+        # Whether it is a known caller's; None where the status tells.
+        self.known: bool | None = None
 
     @property
     def status(self) -> int:
@@ -58,9 +69,13 @@ class Reply(web.StreamResponse):
         return not self.closes
 
     def whole(self) -> bytes:
-        """Return head and body as they go onto the wire."""
+        """Return head and body, without the pieces, as they go onto the wire."""
+        size = len(self._content)
+        if self._pieces:
+            size += sum(map(len, self._pieces))
+        length = "" if self._status in _WITHOUT_CONTENT else f"Content-Length: {size}\r\n"
         head = (
-            f"{_STATUS_LINES[self._status]}{self._lines}Content-Length: {len(self._content)}\r\nDate: {_date()}\r\n"
+            f"{_STATUS_LINES.get(self._status) or _status_line(self._status)}{self._lines}{length}Date: {_date()}\r\n"
             f"{_CLOSE if self.closes else _END}"
         )
         return head.encode("latin-1") + self._content
@@ -70,13 +85,23 @@ class Reply(web.StreamResponse):
         self._writer = request.writer
         self.closes = self.closes or not request.keep_alive or request.version < HttpVersion11
         if request.method == "HEAD":
-            self._content = b""
+            self._content, self._pieces = b"", ()
         return self._writer
 
     async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 - aiohttp's signature
-        """Write head and body at once."""
+        """Write head and body at once, and then the pieces."""
         assert self._writer is not None  # noqa: S101 - aiohttp calls prepare first
         await self._writer.write(self.whole())
+        for piece in self._pieces:
+            await self._writer.write(piece)
+
+
+def _status_line(status: int) -> str:
+    """Return the line of a status that only an upstream gives; the words mean nothing to anybody."""
+    try:
+        return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+    except ValueError:
+        return f"HTTP/1.1 {status} Other\r\n"
 
 
 _date_second = 0

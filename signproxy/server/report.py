@@ -46,6 +46,21 @@ class AuditReport(msgspec.Struct, frozen=True):
     problem: str
 
 
+class UpstreamReport(msgspec.Struct, frozen=True):
+    """The upstream of a catalog, and what was learned from it."""
+
+    catalog: str
+    uri: str
+    last_success_at: float
+    """Unix time; 0 before the first."""
+    last_failure_at: float
+    problem: str
+    """Of the last failure; empty once there was a success after it."""
+    in_flight: int
+    tables: int
+    """That are known."""
+
+
 class CertificateReport(msgspec.Struct, frozen=True):
     """The certificate of a listener."""
 
@@ -76,6 +91,9 @@ class WorkerReport(msgspec.Struct, frozen=True):
     lag_seconds: float
     """How late the event loop was, at worst, in the last seconds."""
     metrics: tuple[Counted, ...]
+    upstreams: tuple[UpstreamReport, ...] = ()
+    alarms: int = 0
+    """Locations of learned tables that were not believed, since the start."""
 
 
 class ReloadReport(msgspec.Struct, frozen=True):

@@ -30,6 +30,8 @@ class Endpoint(Enum):
 
     SIGN = "POST"
     CONFIG = "GET"
+    CALL = "*"
+    """A catalog call, if it is one: which, its method and path say together."""
 
     def __init__(self, method: str) -> None:
         self.method = method
@@ -41,6 +43,8 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     endpoint: Endpoint
     address: CatalogAddress
     target: Target = BY_LOCATION
+    parts: tuple[str, ...] = ()
+    """Of a catalog call the raw segments below `/v1/`, a prefix among them if there is one."""
 
 
 _routes: dict[str, Route] = {}
@@ -51,7 +55,8 @@ def find_route(raw_path: str) -> Route:
     route = _routes.get(raw_path)
     if route is None:
         route = _parse(raw_path)
-        if len(raw_path) <= _KEPT_LENGTH:
+        # Calls are as many as there are tables, and cost far more than this.
+        if len(raw_path) <= _KEPT_LENGTH and route.endpoint is not Endpoint.CALL:
             if len(_routes) >= _ROUTES_KEPT:
                 _routes.clear()
             _routes[raw_path] = route
@@ -89,7 +94,9 @@ def _below(parts: list[str], catalog: str | None, raw_path: str) -> Route:
         case ["v1", prefix, "namespaces", namespace, "tables", table, "sign"]:
             return _table(catalog, prefix, namespace, table)
         case [prefix, "v1", "aws", "s3", "sign"]:
-            return Route(Endpoint.SIGN, CatalogAddress(catalog, _prefix(prefix)))
+            return Route(Endpoint.SIGN, CatalogAddress(catalog, prefix_of(prefix)))
+        case ["v1", *below] if below:
+            return Route(Endpoint.CALL, CatalogAddress(catalog), parts=tuple(below))
         case _:
             raise Refused(Reason.ROUTE_UNKNOWN, f"path {raw_path!r}")
 
@@ -100,12 +107,13 @@ def _table(catalog: str | None, prefix: str | None, namespace: str, table: str) 
         raise Refused(Reason.ROUTE_MALFORMED, f"namespace {namespace!r} has an empty level")
     return Route(
         Endpoint.SIGN,
-        CatalogAddress(catalog, None if prefix is None else _prefix(prefix)),
+        CatalogAddress(catalog, None if prefix is None else prefix_of(prefix)),
         NamedTable(levels, _decode(table)),
     )
 
 
-def _prefix(raw: str) -> str:
+def prefix_of(raw: str) -> str:
+    """Return the prefix that a segment is."""
     prefix = _decode(raw)
     if prefix in _RESERVED:
         raise Refused(Reason.ROUTE_UNKNOWN, f"{prefix!r} is a reserved name")

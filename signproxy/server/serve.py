@@ -13,6 +13,7 @@ from signproxy.config.settings import Settings
 from signproxy.config.source import SettingsSource
 from signproxy.server.admin import AdminHandler
 from signproxy.server.fleet import Fleet
+from signproxy.server.group import Group
 from signproxy.server.listener import Listener
 from signproxy.server.process import bind, cancel, loop_factory, on_end, prepare_process, settle
 from signproxy.server.reloads import Reloads
@@ -97,7 +98,7 @@ async def _serve(source: SettingsSource, settings: Settings) -> int:
 
 
 async def _alone(source: SettingsSource, settings: Settings, stack: AsyncExitStack) -> Crew:
-    worker = await Worker.start(source, 0, 1, stack)
+    worker = await Worker.start(source, 0, 1, stack, Group.alone())
     sharing = Sharing.PROCESSES if settings.listen.reuse_port else Sharing.ALONE
     await worker.listen(bind(stack, settings.listen, "listen", sharing))
     return _Alone(worker)

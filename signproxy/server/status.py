@@ -19,10 +19,12 @@ from signproxy.server.report import (
     CredentialsReport,
     FleetReport,
     KeysReport,
+    UpstreamReport,
     WorkerReport,
 )
 from signproxy.server.times import ago, moment
-from signproxy.server.troubles import Trouble, troubles_of
+from signproxy.server.troubles import Trouble, troubles_of, worst_first
+from signproxy.server.upstream_status import joined, troubles_of_upstreams
 
 SHOWN_REFUSALS = 50
 
@@ -64,6 +66,8 @@ class Status(msgspec.Struct, frozen=True):
     credentials: tuple[CredentialsReport, ...]
     certificates: tuple[CertificateReport, ...]
     refusals: tuple[RefusalGroup, ...]
+    upstreams: tuple[UpstreamReport, ...] = ()
+    """Of each catalog what all workers together know."""
 
 
 def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
@@ -74,7 +78,9 @@ def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
     credentials = worst_credentials(each for worker in workers for each in worker.credentials)
     of_workers = (each for worker in workers for each in worker.certificates)
     certificates = worst_certificates((*report.certificates, *of_workers))
-    troubles = troubles_of(report, judgement, keys, credentials, certificates, now)
+    troubles = worst_first(
+        (*troubles_of(report, judgement, keys, credentials, certificates, now), *troubles_of_upstreams(workers, now))
+    )
     state = _state(report, judgement, troubles)
     refusals = [refusal for worker in workers for refusal in worker.refusals]
     return Status(
@@ -89,6 +95,7 @@ def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
         credentials=credentials,
         certificates=certificates,
         refusals=grouped(refusals),
+        upstreams=joined(workers),
     )
 
 
@@ -207,4 +214,6 @@ def _sound(value: object) -> object:
 
 def _without_lists(worker: WorkerReport) -> WorkerReport:
     """Leave out what is shown for all workers together, or is a scrape's."""
-    return msgspec.structs.replace(worker, metrics=(), refusals=(), keys=(), credentials=(), certificates=())
+    return msgspec.structs.replace(
+        worker, metrics=(), refusals=(), keys=(), credentials=(), certificates=(), upstreams=()
+    )

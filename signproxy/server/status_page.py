@@ -41,6 +41,7 @@ def page(status: Status) -> str:
         _reload(fleet.last_reload, fleet.last_accepted_at, status.at),
         _keys(status),
         _credentials(status),
+        _upstreams(status),
         _certificates(status),
         _audit(fleet.workers),
         _checks(status),
@@ -266,6 +267,25 @@ def _expiry(expires_at: float | None, now: float) -> Cell:
     if expires_at == 0:
         return "number wrong", "there are none"
     return "number", f"{text(moment(expires_at))}, {text(ahead(expires_at - now))}"
+
+
+def _upstreams(status: Status) -> str:
+    if not status.upstreams:
+        return ""
+    rows = [
+        (
+            ("", name(each.catalog)),
+            ("wide", text(each.uri)),
+            ("number", text(moment(each.last_success_at))),
+            ("number", text(moment(each.last_failure_at))),
+            _number(each.tables),
+            _number(each.in_flight),
+            _problem(each.problem),
+        )
+        for each in status.upstreams
+    ]
+    titles = ("catalog", "upstream", "last answer", "last failure", "known tables", "in flight", "problem")
+    return _section("Upstream catalogs", _table(titles, rows))
 
 
 def _certificates(status: Status) -> str:

@@ -17,10 +17,13 @@ from time import monotonic
 from signproxy.config.settings import Loop, Settings
 from signproxy.config.source import SettingsSource
 from signproxy.errors import Invalid
+from signproxy.sealing import SealingSecret
 from signproxy.server import control
-from signproxy.server.control import Asking, WorkerFailed
+from signproxy.server.conversation import Conversation, T, WorkerFailed
 from signproxy.server.fleet import Candidate, Fleet, Gone
 from signproxy.server.generation import Scope
+from signproxy.server.heard import Heard
+from signproxy.server.relay import Relay
 from signproxy.server.report import WorkerReport
 from signproxy.telemetry import log
 from signproxy.telemetry.metrics import Metrics
@@ -50,17 +53,24 @@ _log = log.get_logger("signproxy.workers")
 class RemoteWorker:
     """A worker process, as the supervisor has it."""
 
-    def __init__(self, number: int, process: subprocess.Popen[bytes], asking: Asking) -> None:
+    def __init__(self, number: int, process: subprocess.Popen[bytes], conversation: Conversation) -> None:
         self.number = number
         self.process = process
         self.addresses: tuple[str, ...] = ()
         self.last: WorkerReport | None = None
         self.began = monotonic()
-        self._asking = asking
+        self._conversation = conversation
 
     @classmethod
-    async def spawn(cls, number: int, loop: Loop, inherited: int) -> RemoteWorker:
-        """Start an interpreter that waits for its first call."""
+    async def spawn(cls, number: int, loop: Loop, inherited: int, relay: Relay) -> RemoteWorker:
+        """Start an interpreter that waits for its first call; what it tells is for `relay`."""
+
+        async def act(call: control.Call) -> control.Answer:
+            if not isinstance(call, control.Tell):
+                return control.Failed(f"{type(call).__name__} is not for a worker to ask")
+            await relay.tell(number, call.heard)
+            return control.Done()
+
         ours, theirs = socket.socketpair()
         with theirs:
             fds = (theirs.fileno(), *((inherited,) if inherited >= 0 else ()))
@@ -72,11 +82,11 @@ class RemoteWorker:
                 pass_fds=fds,
                 process_group=0,
             )
-        return cls(number, process, Asking(*await control.connect(ours)))
+        return cls(number, process, await Conversation.begin(ours, act))
 
     async def start(self, call: control.Start) -> None:
         """Let it load. Raise Invalid, or Gone."""
-        await self._asking.ask(call, control.Done, START_SECONDS)
+        await self._conversation.ask(call, control.Done, START_SECONDS)
 
     async def listen(self, call: control.Listen) -> None:
         """Let it serve. Raise Invalid, or Gone."""
@@ -126,18 +136,22 @@ class RemoteWorker:
         """Ask what roles a token brings."""
         return (await self._ask(control.RolesOf(token), control.Roles)).roles
 
+    async def tell(self, heard: tuple[Heard, ...]) -> None:
+        """Let it take in what another one saw. Raise Gone; that it hangs is for others to find out."""
+        await self._conversation.ask(control.Hear(heard), control.Done, CALL_SECONDS)
+
     async def drain(self) -> None:
         """Let it ask its clients to go elsewhere."""
         await self._ask(control.Drain(), control.Done)
 
     async def stop(self, patience: float) -> None:
         """Let it finish and end."""
-        self.last = (await self._asking.ask(control.Stop(), control.Reported, patience)).report
+        self.last = (await self._conversation.ask(control.Stop(), control.Reported, patience)).report
 
     async def ended(self) -> int:
         """Wait until the process has ended; return its exit code."""
         # By what it leaves open: a thread that waits for each process would leave none for looking at files.
-        await self._asking.ended.wait()
+        await self._conversation.ended.wait()
         return await asyncio.to_thread(self.process.wait)
 
     def kill(self) -> None:
@@ -147,11 +161,11 @@ class RemoteWorker:
 
     async def aclose(self) -> None:
         """Let go of it."""
-        await self._asking.aclose()
+        await self._conversation.aclose()
 
-    async def _ask(self, call: control.Call, expected: type[control.T], patience: float = CALL_SECONDS) -> control.T:
+    async def _ask(self, call: control.Call, expected: type[T], patience: float = CALL_SECONDS) -> T:
         try:
-            return await self._asking.ask(call, expected, patience)
+            return await self._conversation.ask(call, expected, patience)
         except Gone:
             if self.process.poll() is None:
                 _log.error("a worker does not answer and is ended", worker=self.number, call=type(call).__name__)
@@ -177,6 +191,8 @@ class Supervisor:
         self._sockets = tuple(sockets)
         self._workers: dict[int, RemoteWorker] = {}
         self._keepers: list[asyncio.Task[None]] = []
+        self._relay = Relay()
+        self._secret = SealingSecret.random()
         self._ending = False
         self.metrics = metrics
         metrics.measure_process()
@@ -224,14 +240,17 @@ class Supervisor:
     async def _spawn(self, number: int) -> None:
         """Start a worker; it serves once it is among the others, so that no reload can pass it by."""
         listen = self._where()
-        worker = await RemoteWorker.spawn(number, self._settings.loop, listen.socket_fd)
+        worker = await RemoteWorker.spawn(number, self._settings.loop, listen.socket_fd, self._relay)
         try:
             epoch = self.fleet.epoch
-            await worker.start(control.Start(number, epoch, self._source.file, self._source.overrides))
+            source, secret = self._source, self._secret.reveal()
+            await worker.start(control.Start(number, epoch, source.file, source.overrides, secret))
+            await self._relay.join(number, worker.tell)
             await self.fleet.join(worker, epoch, lambda: self._workers.__setitem__(number, worker))
             await worker.listen(listen)
         except BaseException:
             self._workers.pop(number, None)
+            self._relay.leave(number)
             worker.kill()
             await worker.ended()
             await worker.aclose()
@@ -258,6 +277,7 @@ class Supervisor:
                 if self._ending:
                     return
                 del self._workers[number]
+                self._relay.leave(number)
                 await worker.aclose()
                 if worker.last is not None:
                     self.metrics.retain(worker.last.metrics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 import msgspec
@@ -66,6 +66,11 @@ def troubles_of(
         *_of_certificates(certificates, now),
         *_of_workers(report, now),
     ]
+    return worst_first(found)
+
+
+def worst_first(found: Iterable[Trouble]) -> tuple[Trouble, ...]:
+    """Return troubles in the order of their weight."""
     return tuple(sorted(found, key=lambda trouble: list(Weight).index(trouble.weight)))
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from signproxy.errors import Reason
 from signproxy.server.reply import Reply
 
+_END = "\r\n"
 _encode = msgspec.json.Encoder().encode
 
 JSON = "Content-Type: application/json\r\n"
 NO_CACHE = "Cache-Control: no-cache\r\n"
+NO_STORE = "Cache-Control: no-store\r\n"
 PRIVATE = "Cache-Control: private\r\n"
 """Iceberg 1.12 keeps an answer for 30 s on this value in any spelling, without looking at principal or table."""
 
@@ -22,12 +26,20 @@ _RETRY = {
     Reason.RATE_LIMITED: "Retry-After: 1\r\n",
     Reason.IN_FLIGHT_LIMITED: "Retry-After: 1\r\n",
     Reason.OVERLOADED: "Retry-After: 1\r\n",
+    Reason.UPSTREAM_BUSY: "Retry-After: 1\r\n",
+    # Iceberg Java asks five times: a catalog that restarts has half a minute.
+    Reason.UPSTREAM_UNAVAILABLE: "Retry-After: 5\r\n",
 }
 
 
 def answer(value: object, request_id: str, cache: str = NO_CACHE) -> Reply:
     """Return a 200 with a JSON body. The spelling of the header names is part of the contract."""
     return Reply(200, f"{JSON}{cache}X-Request-ID: {request_id}\r\n", _encode(value))
+
+
+def lines_of(headers: Iterable[tuple[str, str]], request_id: str, cache: str = NO_CACHE) -> str:
+    """Return the head of an answer that is passed on; nobody on the way may keep what belongs to one caller."""
+    return f"{''.join(f'{name}: {value}' + _END for name, value in headers)}{cache}X-Request-ID: {request_id}\r\n"
 
 
 def refusal(reason: Reason, request_id: str) -> Reply:

@@ -17,6 +17,7 @@ from signproxy.audit.budget import RefusalBudget
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.audit.trail import AuditTrail, OnError
+from signproxy.catalog.upstreams import PreparedUpstreams
 from signproxy.config.difference import difference as settings_difference
 from signproxy.config.settings import Settings
 from signproxy.config.source import SettingsSource
@@ -32,12 +33,16 @@ from signproxy.model import Principal
 from signproxy.policy.state import PolicyState
 from signproxy.server import build
 from signproxy.server.app import ClientCache, Handler
+from signproxy.server.catalogs import Catalogs
 from signproxy.server.fleet import Candidate
 from signproxy.server.generation import Generation, Scope, load_generation, yielding
+from signproxy.server.group import Group
 from signproxy.server.listener import Listener
 from signproxy.server.measures import show_limits, show_rooms
 from signproxy.server.process import cancel
 from signproxy.server.report import AuditReport, CredentialsReport, KeysReport, WorkerReport
+from signproxy.server.seals import Seals
+from signproxy.server.sightings import Sightings
 from signproxy.server.tls import CertificateHolder, PreparedCertificate
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry import log
@@ -68,6 +73,8 @@ class _Prepared(msgspec.Struct, frozen=True):
     generation: Generation
     credentials: PreparedCredentials
     issuers: PreparedIssuers
+    upstreams: PreparedUpstreams
+    seals: Seals
     certificate: PreparedCertificate | None
     candidate: Candidate
 
@@ -75,9 +82,11 @@ class _Prepared(msgspec.Struct, frozen=True):
 class Worker:
     """The rooms of one process that serves."""
 
-    def __init__(self, source: SettingsSource, generation: Generation, number: int) -> None:
+    def __init__(self, source: SettingsSource, generation: Generation, number: int, group: Group) -> None:
         settings = generation.settings
+        seals = generation.seals(group.secret)
         self.number = number
+        self._group = group
         self.settings = settings
         self._source = source
         self._generation = generation
@@ -87,7 +96,7 @@ class Worker:
         self._listener: Listener | None = None
         self.addresses: tuple[str, ...] = ()
         self._lag = LoopLag()
-        self._authenticator = Authenticator(generation.issuers, generation.static_tokens)
+        self._authenticator = Authenticator(generation.issuers, generation.static_tokens, seals.table_tokens)
         self._credentials = CredentialStore(build.registry(settings))
         self.metrics = Metrics(__version__)
         self._trail = AuditTrail(
@@ -98,9 +107,12 @@ class Worker:
         )
         self._log = RequestLog(allowed_sample=settings.log.allowed_sample, suppressed=self.metrics.log_suppressed)
         self._recorder = Recorder(self._trail, self.metrics, self._current, self._log)
+        self._catalogs = Catalogs(self._current, self._authenticator, self._recorder, self.metrics, group.share)
         self._certificate = CertificateHolder(settings.listen.tls) if settings.listen.tls.enabled else None
+        gate = self._gate(settings)
+        self._catalogs.reconfigure(settings, seals, gate)
         self.handler = Handler(
-            gate=self._gate(settings),
+            gate=gate,
             authenticator=self._authenticator,
             credentials=self._credentials,
             signer=RequestSigner(settings.signing.signature_ttl_seconds),
@@ -111,16 +123,21 @@ class Worker:
         self.handler.limits.replace(settings.limits)
 
     @classmethod
-    async def start(cls, source: SettingsSource, number: int, epoch: int, stack: AsyncExitStack) -> Worker:
+    async def start(
+        cls, source: SettingsSource, number: int, epoch: int, stack: AsyncExitStack, group: Group
+    ) -> Worker:
         """Bring everything up in the order of the request's way; `stack` takes it down in the reverse."""
-        worker = cls(source, load_generation(source, epoch), number)
+        worker = cls(source, load_generation(source, epoch), number, group)
         generation = worker._generation
         stack.callback(worker._close_audit)
         stack.push_async_callback(worker._credentials.aclose)
         stack.push_async_callback(worker._authenticator.aclose)
+        stack.push_async_callback(worker._catalogs.aclose)
         await worker._credentials.start(generation.storages, generation.bindings)
         # A worker that takes the place of another must not begin by refusing good tokens.
         await worker._authenticator.start(KEYS_SECONDS)
+        worker._catalogs.commit(await worker._catalogs.prepare(generation.upstreams))
+        worker.handler.facade = worker._catalogs.facade
         worker._trail.start()
         show_rooms(
             worker.metrics, authenticator=worker._authenticator, credentials=worker._credentials, trail=worker._trail
@@ -161,17 +178,23 @@ class Worker:
         if self._certificate is not None:
             certificate = await asyncio.to_thread(self._certificate.prepare, new.settings.listen.tls)
         candidate = await asyncio.to_thread(_candidate, old, new, "" if certificate is None else certificate.digest)
-        issuers = self._authenticator.prepare(new.issuers, new.static_tokens)
+        seals = new.seals(self._group.secret)
+        issuers = self._authenticator.prepare(new.issuers, new.static_tokens, seals.table_tokens)
         try:
             for missing in await issuers.warm(KEYS_SECONDS):
                 _log.warning("keys not fetched yet", problem=missing)
             credentials = await self._credentials.prepare(
                 new.storages, new.bindings, modules=new.settings.credentials.modules
             )
+            try:
+                upstreams = await self._catalogs.prepare(new.upstreams)
+            except BaseException:
+                await self._credentials.discard(credentials)
+                raise
         except BaseException:
             await self._authenticator.discard(issuers)
             raise
-        self._prepared = _Prepared(new, credentials, issuers, certificate, candidate)
+        self._prepared = _Prepared(new, credentials, issuers, upstreams, seals, certificate, candidate)
         return self._prepared.candidate
 
     async def commit(self) -> None:
@@ -187,7 +210,8 @@ class Worker:
         replaced = self._credentials.commit(prepared.credentials)
         if self._certificate is not None and prepared.certificate is not None:
             self._certificate.commit(prepared.certificate)
-        self._reconfigure(generation.settings)
+        self._catalogs.commit(prepared.upstreams)
+        self._reconfigure(generation.settings, prepared.seals)
         self._show(generation.state)
         self._record_reload(prepared.candidate)
         await replaced
@@ -203,6 +227,7 @@ class Worker:
         if prepared is not None:
             await self._authenticator.discard(prepared.issuers)
             await self._credentials.discard(prepared.credentials)
+            await self._catalogs.discard(prepared.upstreams)
 
     async def report(self) -> WorkerReport:
         """Tell how this process is doing."""
@@ -246,12 +271,21 @@ class Worker:
             in_flight=handler.in_flight,
             lag_seconds=self._lag.worst(),
             metrics=self.metrics.snapshot(),
+            upstreams=self._catalogs.reports(),
+            alarms=self._catalogs.alarms,
         )
+
+    @property
+    def sightings(self) -> Sightings:
+        """Where what other workers saw is taken in."""
+        return self._catalogs.sightings
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
         """Return the roles of whoever a bearer token stands for. Raise Refused."""
-        principal = self._authenticator.authenticate(token)
-        return (principal if isinstance(principal, Principal) else await principal).roles
+        found = self._authenticator.authenticate(token)
+        principal = found if isinstance(found, Principal) else await found
+        # A token for one table opens nothing else.
+        return () if principal.scope is not None else principal.roles
 
     async def reopen(self) -> None:
         """Let the audit sink begin a new file: whoever rotates files asks for it."""
@@ -266,12 +300,21 @@ class Worker:
         return self._generation.state
 
     def _gate(self, settings: Settings) -> Gate:
-        return Gate(self._current, PolicyResolver(), settings.accepted_unsafe, settings.accepted_unhashed)
+        return Gate(
+            self._current,
+            PolicyResolver(),
+            settings.accepted_unsafe,
+            settings.accepted_unhashed,
+            self._catalogs.resolver,
+        )
 
-    def _reconfigure(self, settings: Settings) -> None:
+    def _reconfigure(self, settings: Settings, seals: Seals) -> None:
         self.settings = settings
+        gate = self._gate(settings)
+        self._catalogs.reconfigure(settings, seals, gate)
+        self.handler.facade = self._catalogs.facade
         self.handler.reconfigure(
-            gate=self._gate(settings),
+            gate=gate,
             signer=RequestSigner(settings.signing.signature_ttl_seconds),
             public_url=settings.advertised_url,
             client_cache=ClientCache(reads=settings.signing.client_cache),

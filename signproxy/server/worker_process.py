@@ -14,11 +14,18 @@ from signproxy.config.source import SettingsSource
 from signproxy.server.lean import lean_imports
 
 with lean_imports():
+    from signproxy.sealing import SealingSecret
     from signproxy.server import control
-    from signproxy.server.process import cancel, loop_factory, on_end, prepare_process, settle
+    from signproxy.server.conversation import Conversation
+    from signproxy.server.group import Group
+    from signproxy.server.heard import Heard
+    from signproxy.server.process import loop_factory, on_end, prepare_process, settle
     from signproxy.server.sockets import Sharing, bind_tcp
     from signproxy.server.worker import Worker
     from signproxy.telemetry import log
+
+TELL_SECONDS = 10.0
+"""A supervisor that has not answered by then hangs; nobody waits that long for it."""
 
 _log = log.get_logger("signproxy.workers")
 
@@ -38,12 +45,13 @@ async def _work(end: socket.socket) -> int:
         duty = _Duty(stack, asked)
         # One worker that is asked to end does so in order; the supervisor starts another in its place.
         on_end(asked.set, duty.end_at_once)
-        calls = asyncio.create_task(control.answer_calls(*await control.connect(end), duty.act))
-        stack.push_async_callback(cancel, calls)
-        waiting = asyncio.create_task(asked.wait())
-        await asyncio.wait((calls, waiting), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if calls.done():
+        duty.conversation = conversation = await Conversation.begin(end, duty.act)
+        stack.push_async_callback(conversation.aclose)
+        waiting = tuple(asyncio.create_task(event.wait()) for event in (conversation.ended, asked))
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
+        if conversation.ended.is_set():
             _log.error("the supervisor is gone", pid=os.getpid())
         await duty.end()
     return 0
@@ -57,6 +65,7 @@ class _Duty:
         self._asked = asked
         self._worker: Worker | None = None
         self._finished = False
+        self.conversation: Conversation | None = None
 
     async def act(self, call: control.Call) -> control.Answer:
         """Do what is asked, and answer. Raise Invalid or Refused as the rooms do."""
@@ -97,8 +106,14 @@ class _Duty:
     async def _start(self, call: control.Start) -> control.Answer:
         source = SettingsSource(call.file, call.overrides)
         prepare_process(source.load())
-        self._worker = await Worker.start(source, call.number, call.epoch, self._stack)
+        group = Group(SealingSecret(call.secret), self._tell)
+        self._worker = await Worker.start(source, call.number, call.epoch, self._stack, group)
         return control.Done()
+
+    async def _tell(self, heard: Heard) -> None:
+        """Let the other workers hear of it."""
+        if self.conversation is not None:
+            await self.conversation.ask(control.Tell(heard), control.Done, TELL_SECONDS)
 
     async def _listen(self, worker: Worker, call: control.Listen) -> control.Answer:
         listen = worker.settings.listen
@@ -130,7 +145,9 @@ async def _answer(worker: Worker, call: control.Call) -> control.Answer:
             await worker.reopen()
         case control.Drain():
             worker.drain()
-        case control.Start() | control.Listen() | control.Stop():
+        case control.Hear():
+            worker.sightings.hear(call.heard)
+        case control.Start() | control.Listen() | control.Stop() | control.Tell():
             return control.Failed("not now")
     return control.Done()
 

@@ -65,7 +65,7 @@ class Metrics:
         )
         self.stage_seconds = registry.histogram(
             "signproxy_request_duration_seconds",
-            "Time that requests spent in a stage: authz, sign, total.",
+            "Time that requests spent in a stage: authz, sign, total; and upstream, until a catalog's answer begins.",
             STAGE_BOUNDS,
             ("stage",),
         )
@@ -92,10 +92,16 @@ class Metrics:
             "Refusals that were counted in the log instead of being logged one by one.",
             stability=_EXPERIMENTAL,
         ).labels()
+        self.catalog_calls = registry.counter(
+            "signproxy_catalog_calls_total",
+            "Catalog calls that were answered, by call and by the class of the status: 2xx, 3xx, 4xx, 5xx.",
+            ("call", "status"),
+        )
         self._signed: dict[str, Counter] = {}
         self._authz: Histogram = self.stage_seconds.labels("authz")
         self._sign: Histogram = self.stage_seconds.labels("sign")
         self._total: Histogram = self.stage_seconds.labels("total")
+        self.upstream_seconds: Histogram = self.stage_seconds.labels("upstream")
 
     def _declare_sources(self, registry: Registry) -> None:
         self.jwks_age_seconds = registry.read(
@@ -124,6 +130,7 @@ class Metrics:
             "Answers of credential providers by result: renewed, unchanged, failed.",
             ("result",),
         )
+        self._declare_upstreams(registry)
         self.audit_queue_depth = registry.read(
             "signproxy_audit_queue_depth", Type.GAUGE, "Audit events that wait to be written."
         )
@@ -140,6 +147,42 @@ class Metrics:
         )
         self.audit_errors = registry.read(
             "signproxy_audit_errors_total", Type.COUNTER, "Audit writes and flushes that failed."
+        )
+
+    def _declare_upstreams(self, registry: Registry) -> None:
+        self.upstream_requests = registry.read(
+            "signproxy_upstream_requests_total",
+            Type.COUNTER,
+            "Calls to the upstream of a catalog by result: ok, refused (4xx), failed (5xx), unreachable, late, lost, "
+            "invalid (no HTTP, no JSON, too large, a redirect).",
+            ("catalog", "result"),
+        )
+        self.upstream_success = registry.read(
+            "signproxy_upstream_last_success_timestamp_seconds",
+            Type.GAUGE,
+            "When the upstream of a catalog last answered with a status below 500; 0 before the first time.",
+            ("catalog",),
+            fold=Fold.MAX,
+        )
+        self.upstream_in_flight = registry.read(
+            "signproxy_upstream_requests_in_flight",
+            Type.GAUGE,
+            "Calls to the upstream of a catalog that are under way.",
+            ("catalog",),
+        )
+        self.learned_tables = registry.read(
+            "signproxy_learned_tables",
+            Type.GAUGE,
+            "Tables of a catalog that are known from its upstream, in the worker that knows the most.",
+            ("catalog",),
+            fold=Fold.MAX,
+        )
+        self.learned_alarms = registry.read(
+            "signproxy_learned_alarms_total",
+            Type.COUNTER,
+            "Locations of learned tables that were not believed, by kind: disputed (another table's), outside (below "
+            "no root of the catalog).",
+            ("kind",),
         )
 
     def _declare_fleet(self, registry: Registry) -> None:

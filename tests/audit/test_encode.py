@@ -130,7 +130,13 @@ def test_a_user_agent_is_kept_to_256_bytes(user_agent: str, kept: int) -> None:
     assert len(recorded) in (kept, kept * 6, kept * 6 + 4)
 
 
-@pytest.mark.parametrize("field", ("detail", "key", "bucket", "namespace", "table", "method", "request_id", "rule_id"))
+@pytest.mark.parametrize(
+    "field",
+    (
+        *("detail", "key", "bucket", "namespace", "table", "method", "request_id", "rule_id"),
+        *("application", "query_id"),
+    ),
+)
 def test_a_huge_field_does_not_make_a_huge_line(field: str) -> None:
     """A refused request of 64 KiB must cost the disk no more than any other."""
     lines = lines_of(an_event(), an_event(**{field: "x" * 60_000}), an_event())

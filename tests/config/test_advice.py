@@ -160,6 +160,7 @@ def test_every_file_of_the_settings_is_known() -> None:
         "IssuerSettings.key_file",
         "IssuerSettings.ca_file",
         "ProviderSettings.properties",
+        "UpstreamSettings.ca_file",
     }
 
 

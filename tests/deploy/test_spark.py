@@ -1,14 +1,13 @@
-"""The Spark example asks signproxy as the README says, shows one token, and holds no key."""
+"""The Spark example asks signproxy as `client-config` says, shows one token, and holds no key."""
 
 from __future__ import annotations
 
 import ast
-import re
 
 import pytest
 
+from signproxy.cli.clients import Client, Connection, Mode, Site, spark_conf
 from tests.deploy.configuration import settings_of
-from tests.deploy.dockerfile import REPOSITORY
 from tests.deploy.kustomize import Document
 from tests.deploy.manifests import maps, of_kind, templates
 
@@ -23,15 +22,21 @@ def conf() -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs}
 
 
-def test_the_catalog_is_configured_as_the_readme_says() -> None:
-    """Two pages that differ have readers try both."""
-    readme = dict(
-        re.findall(r"^(spark\.sql\.catalog\.lake\.\S+) +(\S+)$", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("version", ("1.11", "1.12"))
+def test_the_catalog_is_configured_as_the_command_prints_it(version: str) -> None:
+    """Two configurations that differ have readers try both."""
+    site = Site(catalog="lake", public_url=settings_of("sidecar").advertised_url, region="eu-central-1")
+    printed = spark_conf(
+        Connection(
+            client=Client.SPARK,
+            site=site,
+            mode=Mode.DIRECT,
+            version=version,
+            catalog_uri=conf()[f"{CATALOG}uri"],
+        )
     )
-    assert len(readme) >= 5
-    readme.pop(f"{CATALOG}token")
-    readme.pop(f"{CATALOG}client.region")
-    assert {name: conf().get(name) for name in readme} == readme
+    assert len(printed) >= 9
+    assert {name: conf().get(name) for name in printed} == printed
 
 
 def test_every_pod_asks_the_signproxy_of_its_own() -> None:

@@ -19,15 +19,23 @@ from signproxy.model import Allow, NamedTable, Subject, TableId
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Access, Operation
 from tests.gate.cases import ALLOWED, CASES, GATE_CHECKS, SEALED, SMALL, T1, Ask, Slow, judge, new_passage, subject_of
+from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE
 from tests.product import HOST, KEY, Product
 
 # The server gives these before the gate, or after it.
-_NOT_THE_GATES = {reason for reason in Reason if reason.check not in GATE_CHECKS}
+_NOT_THE_GATES = {reason for reason in Reason if reason.check not in GATE_CHECKS} | OF_THE_FACADE
 
 
 def test_every_reason_of_the_gates_checks_has_a_case() -> None:
     """A reason without a case is a refusal that nobody has seen."""
-    assert set(CASES) - {Reason.ALLOWED} == set(Reason) - _NOT_THE_GATES
+    assert set(CASES) | set(LEARNED_CASES) == (set(Reason) - _NOT_THE_GATES) | {Reason.ALLOWED}
+    assert not set(CASES) & set(LEARNED_CASES)
+
+
+@pytest.mark.parametrize("reason", LEARNED_CASES, ids=lambda reason: reason.code)
+async def test_each_reason_of_learned_tables_and_calls_is_given_for_its_own_fault(reason: Reason) -> None:
+    """They are few, and each of them means another thing to do."""
+    assert await LEARNED_CASES[reason]() is reason
 
 
 @pytest.mark.parametrize("reason", CASES, ids=lambda reason: reason.code)

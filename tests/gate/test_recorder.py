@@ -352,6 +352,35 @@ def test_a_request_without_a_target_is_recorded_by_its_kind() -> None:
         assert desk.counted() == ['signproxy_requests_total{op="config",decision="allow",reason="allowed"} 1']
 
 
+async def test_an_upstreams_own_answer_is_recorded_as_it_was() -> None:
+    """A table that is not there would look like one that signproxy keeps from its caller."""
+    with _desk() as desk:
+        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "")
+        passage.subject = Subject.of(_caller())
+        passage.catalog = "lake"
+        passage.call, passage.method = "load_table", "GET"
+        passage.target = NamedTable("ns", "gone")
+        desk.recorder.passed(passage, 404, "NoSuchTableException")
+        desk.recorder.refused(passage, Reason.INTERNAL, "closed already")
+        (event,) = desk.product.events()
+        said = (event.kind, event.call, event.method, event.table, event.http_status, event.detail)
+        assert said == (Kind.CATALOG, "load_table", "GET", "gone", 404, "NoSuchTableException")
+        assert (event.decision, event.reason) == (Verdict.ALLOW, "allowed")
+        assert desk.counted() == ['signproxy_requests_total{op="catalog",decision="allow",reason="allowed"} 1']
+
+
+async def test_a_refused_call_is_logged_by_its_kind() -> None:
+    """Loads, commits and drops would all be one line: catalog."""
+    with _desk() as desk:
+        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "")
+        passage.subject = Subject.of(_caller())
+        passage.call, passage.method = "drop_table", "DELETE"
+        desk.recorder.refused(passage, Reason.NO_WRITE_DATA, "")
+        assert [line.op for line in desk.lines] == ["drop_table"]
+        (event,) = desk.product.events()
+        assert (event.call, event.method, event.http_status) == ("drop_table", "DELETE", 403)
+
+
 async def test_stages_of_a_signed_request_are_measured() -> None:
     """An operator who sees slow requests has to know which part is slow."""
     with _desk() as desk:

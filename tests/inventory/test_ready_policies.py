@@ -3,17 +3,23 @@
 # ruff: noqa: E501  (a decision is one row of a table, and reads as one)
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
 from signproxy.errors import Reason, Refused
+from signproxy.inventory.learned import LearnedTables
+from signproxy.inventory.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.resolver import PolicyResolver
+from signproxy.inventory.sighting import Live, TableFacts
 from signproxy.inventory.source import FilePolicySource
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Deny, NamedTable, Principal, Subject
+from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.decide import decide
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Operation
+from signproxy.s3.request import S3Request
 from signproxy.s3.storage import Stamp
 from tests.policy.world import request
 
@@ -61,15 +67,51 @@ DECISIONS = (
     ("multi-storage", "corp/payroll", "hr.pay.salaries", GET, "s3://onprem-hr/tables/pay/salaries/f", "allowed"),
     ("multi-storage", "corp/payroll", "hr.pay.salaries", PUT, "s3://onprem-hr/tables/pay/salaries/f", "no_write_data"),
     ("multi-storage", "corp/payroll", "lake.web.clicks", GET, "s3://acme-lake/warehouse/web/clicks/f", "no_remote_sign"),
+    ("facade", "corp/alice", "lake.sales.orders", GET, "s3://acme-lake/warehouse/sales/orders/f", "allowed"),
+    ("facade", "corp/alice", "lake.sales.orders", PUT, "s3://acme-lake/warehouse/sales/orders/f", "no_write_data"),
+    ("facade", "corp/alice", "lake.finance.ledger", GET, "s3://acme-lake/warehouse/finance/ledger/f", "no_remote_sign"),
+    ("facade", LOADER, "lake.sales.orders", PUT, "s3://acme-lake/warehouse/sales/orders/f", "allowed"),
+    ("facade", LOADER, "lake.sales.orders", PUT, "s3://acme-lake/warehouse/clicks-data/f", "outside_table"),
+    ("facade", LOADER, "lake.sales.clicks", PUT, "s3://acme-lake/warehouse/clicks-data/f", "allowed once"),
+    ("facade", LOADER, "lake.finance.ledger", GET, "s3://acme-lake/warehouse/finance/ledger/f", "allowed"),
+    ("facade", LOADER, "lake.finance.ledger", PUT, "s3://acme-lake/warehouse/finance/ledger/f", "no_write_data"),
+    # claims the ledger's place
+    ("facade", "corp/admin", "lake.sales.thief", GET, "s3://acme-lake/warehouse/finance/ledger/f", "location_disputed"),
+    ("facade", "corp/admin", "lake.sales.stray", GET, "s3://acme-lake/elsewhere/f", "location_outside_roots"),
+    ("facade", "corp/admin", "lake.sales.gone", GET, "s3://acme-lake/warehouse/sales/gone/f", "upstream_unavailable"),
 )  # fmt: skip
+
+# What the upstream of `facade` says.
+LEARNED = {
+    "orders": "s3://acme-lake/warehouse/sales/orders",
+    "clicks": "s3://acme-lake/warehouse/sales/clicks",
+    "thief": "s3://acme-lake/warehouse/finance",
+    "stray": "s3://acme-lake/elsewhere",
+}
 
 
 def _state(name: str) -> PolicyState:
     return FilePolicySource(POLICIES / f"{name}.yaml").load(1)
 
 
+async def _owners(
+    state: PolicyState, catalog: Catalog, target: NamedTable, asked: S3Request, subject: Subject
+) -> tuple[Table, ...] | Deny:
+    if catalog.learning is None:
+        return PolicyResolver().resolve(catalog, target, asked)
+    tables = LearnedTables(lambda: state)
+    for name, location in LEARNED.items():
+        tables.take(Live("lake", TableFacts("sales", name, name, location, {})), 0.0)
+    resolver = LearnedResolver(tables, NoUpstream(), lambda: 0.0)
+    found = resolver.resolve(catalog, catalog.learning, subject, target, asked, "", None)
+    if isinstance(found, Awaitable):
+        await found
+        pytest.fail("an upstream was asked")
+    return found if isinstance(found, Deny) else found.owners
+
+
 @pytest.mark.parametrize(("policy", "principal", "table", "operation", "where", "expected"), DECISIONS)
-def test_who_may_do_what(
+async def test_who_may_do_what(
     policy: str, principal: str, table: str, operation: Operation, where: str, expected: str
 ) -> None:
     """Operators copy these files: what they say about them must be true."""
@@ -82,9 +124,10 @@ def test_who_may_do_what(
     asked = request(operation, "" if operation is LIST else key, bucket=bucket, store=store, prefix=key)
     issuer, _, claim = principal.partition("/")
     try:
-        owners = PolicyResolver().resolve(catalog, NamedTable(NAMESPACE_SEPARATOR.join(levels), leaf), asked)
         subject = Subject.of(Principal(principal, issuer, claim, 4e9))
-        decision = decide(state, catalog, subject, owners, asked)
+        target = NamedTable(NAMESPACE_SEPARATOR.join(levels), leaf)
+        owners = await _owners(state, catalog, target, asked, subject)
+        decision = owners if isinstance(owners, Deny) else decide(state, catalog, subject, owners, asked)
     except Refused as refused:
         decision = Deny(refused.reason)
     if isinstance(decision, Allow):

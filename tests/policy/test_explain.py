@@ -22,6 +22,7 @@ from signproxy.policy.rights import (
 )
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
+from tests.inventory.policy_text import load
 from tests.policy.world import ALICE, BOB, OTHER_ROLE, READ, ROLE, SIGN, WRITE, World, grants, request
 
 KEY = "wh/orders/data/f"
@@ -319,3 +320,43 @@ def test_a_fix_is_yaml_that_means_the_same_name(name: str) -> None:
     document = load_yaml(fix.partition(": ")[2], "fix")
     assert isinstance(document, dict)
     assert document["grants"][0]["table"] == name
+
+
+LEARNED = """
+remote_signing: true
+storages: {aws: {kind: aws, region: us-east-1, buckets: [lake]}}
+catalogs: {lake: {storages: [aws], remote_signing: true, tables: %s}}
+catalog_roles: {lake: [analyst, lender]}
+principal_roles: {analysts: {lake: [analyst]}}
+principals: {corp/alice: {roles: [analysts]}}
+namespaces: {lake: [sales]}
+tables: [{namespace: sales, name: fixed, location: "s3://lake/wh/fixed"}]
+grants:
+- {role: lender, namespace: sales, privileges: [TABLE_REMOTE_SIGN]}
+- {role: analyst, privileges: [TABLE_LIST]}
+"""
+
+
+def _suggested(tables: str, reason: Reason, namespace: str = "sales\x1feu", name: str = "orders") -> str:
+    state = load(LEARNED % tables)
+    deny = Deny(reason, "detail", TableId("lake", namespace, name))
+    return suggest(state, state.catalogs["lake"], Subject.of(ALICE), deny, request(key="wh/x/f", source="wh/y/f"))
+
+
+def test_what_is_granted_is_suggested_for_a_table_that_only_an_upstream_knows() -> None:
+    """Learned tables are the ones that an operator asks about most; their grants are in the policy."""
+    wanted = "grant TABLE_REMOTE_SIGN, TABLE_READ_DATA"
+    on = 'catalog: "lake", namespace: ["sales", "eu"], table: "orders"'
+    told = _suggested("upstream", Reason.NO_REMOTE_SIGN)
+    assert told.startswith(f"{wanted} (nearest: lender@namespace:lake.sales): ")
+    assert on in told
+    assert _suggested("upstream", Reason.NO_READ_DATA, "hr").startswith(f"{wanted}: grants")
+    assert "TABLE_FULL_METADATA" in _suggested("upstream", Reason.METADATA_PROTECTED)
+    assert "metadata: protected" in _suggested("upstream", Reason.METADATA_SEALED)
+    # Where it lies is not in the policy, so nothing is suggested of that.
+    for reason in (Reason.OUTSIDE_TABLE, Reason.COPY_SOURCE_OUTSIDE):
+        assert _suggested("upstream", reason) == ""
+        assert _suggested("upstream", reason, "sales", "fixed")
+    for reason in (Reason.NO_REMOTE_SIGN, Reason.OUTSIDE_TABLE):
+        assert _suggested("declared", reason) == ""
+        assert _suggested("declared", reason, "sales", "fixed")

@@ -138,7 +138,7 @@ def _buckets_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sources_unchecked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(judge, "sources", lambda _, __, target, ___, ____: (target,))
+    patch.setattr(judge, "sources", lambda _, __, target, *___: (target,))
 
 
 def _metadata_unchecked(patch: pytest.MonkeyPatch) -> None:
@@ -164,8 +164,10 @@ def _copies_taken_for_writes(patch: pytest.MonkeyPatch) -> None:
 def _every_owner_but_the_first_forgotten(patch: pytest.MonkeyPatch) -> None:
     real: Callable[..., object] = judge.decide
 
-    def decide(state: object, catalog: object, subject: object, owners: tuple[object, ...], asked: S3Request) -> object:
-        return real(state, catalog, subject, owners[:1], asked)
+    def decide(
+        state: object, catalog: object, subject: object, owners: tuple[object, ...], asked: S3Request, *more: object
+    ) -> object:
+        return real(state, catalog, subject, owners[:1], asked, *more)
 
     patch.setattr("signproxy.gate.gate.decide", decide)
 

@@ -14,6 +14,7 @@ from signproxy.server.report import (
     FleetReport,
     KeysReport,
     ReloadReport,
+    UpstreamReport,
     WorkerReport,
 )
 
@@ -26,6 +27,7 @@ KEYS = KeysReport("idp", 2, 120.0, 0, "")
 CREDENTIALS = CredentialsReport("lake", "", "lake-keys", NOW + HOUR, NOW - 60, 0, "")
 AUDIT = AuditReport("01JBOOT", 0, 1_234, 0, 0, 0, "")
 CERTIFICATE = CertificateReport("listen", NOW + 60 * DAY, NOW - DAY)
+UPSTREAM = UpstreamReport("lake", "https://catalog.example/api", NOW - 10, 0.0, "", 2, 12_345)
 REFUSAL = Refusal(
     NOW - 60,
     "request-1",
@@ -67,6 +69,7 @@ def worker(number: int = 0, **changes: Any) -> WorkerReport:
         in_flight=1,
         lag_seconds=0.004,
         metrics=(),
+        upstreams=(UPSTREAM,),
     )
     return msgspec.structs.replace(well, **changes)
 
@@ -105,6 +108,7 @@ def hostile_fleet() -> FleetReport:
         audit=changed(AUDIT, boot_id=HOSTILE, problem=LONG, dropped=5),
         certificates=(changed(CERTIFICATE, listener=HOSTILE, expires_at=NOW - DAY),),
         refusals=(*refusals, changed(REFUSAL, reason=HOSTILE, operation=HOSTILE, event_id=LONG)),
+        upstreams=(changed(UPSTREAM, catalog=HOSTILE, uri=LONG, problem=HOSTILE, last_failure_at=NOW),),
         lag_seconds=2.5,
     )
     reload = ReloadReport(

@@ -78,6 +78,7 @@ def test_every_metric_is_read_by_prometheus_own_parser() -> None:
     metrics.policy_revision.replace(("5f2c",), 1)
     metrics.policy_epoch.labels().set(7)
     metrics.reloaded(Result.FAILURE, 0.2)
+    metrics.catalog_calls.labels("load_table", "2xx").inc()
     # Whatever is kept elsewhere.
     for read in vars(metrics).values():
         if isinstance(read, ReadFamily):
@@ -113,8 +114,9 @@ def test_no_metric_is_labelled_by_who_or_what() -> None:
     """A series per principal or table would take the memory of the pod and of whoever scrapes it."""
     labels = {label for family in all_metrics() for label in family.labels}
     closed = {"op", "decision", "reason", "stage", "result", "caller", "rev", "digest", "version", "python"}
+    closed |= {"call", "status", "kind"}
     # Closed as well: the operator's settings and policy name them.
-    assert labels == closed | {"issuer", "storage", "listener"}
+    assert labels == closed | {"issuer", "storage", "listener", "catalog"}
 
 
 @pytest.mark.parametrize("text", ('say "yes"', "back\\slash", "two\nlines", "\u20ac", "a,b}{=", "", "\udcff"))

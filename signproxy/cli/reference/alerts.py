@@ -89,6 +89,21 @@ ALERTS = (
         "Pods serve different policies for longer than a ConfigMap takes to arrive: one has refused it, or is stuck.",
     ),
     Alert(
+        "SignproxyUpstreamFails",
+        'sum by (catalog) (rate(signproxy_upstream_requests_total{result!~"ok|refused"}[5m]))'
+        " / sum by (catalog) (rate(signproxy_upstream_requests_total[5m])) > 0.1",
+        "5m",
+        Severity.WARNING,
+        "The upstream of a catalog fails. Tables that are known go on being signed; `/status` has its last problem.",
+    ),
+    Alert(
+        "SignproxyLocationNotBelieved",
+        "increase(signproxy_learned_alarms_total[15m]) > 0",
+        "0m",
+        Severity.WARNING,
+        "An upstream lets a table claim a place that is another's, or outside the roots. The log names both.",
+    ),
+    Alert(
         "SignproxyWorkersMissing",
         "signproxy_workers_ready < signproxy_workers_wanted and signproxy_draining == 0",
         "5m",

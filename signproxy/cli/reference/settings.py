@@ -73,6 +73,25 @@ A Unix socket is served beside the port, or instead of it with `listen.tcp: fals
 permissions of `socket_mode` from its first moment. The file of a server that is no more is replaced; where another
 server answers on it, the start is refused. Whoever may write to its directory can put a socket of his own there.
 
+## What clients carry
+
+Some of what signproxy knows travels through its clients and comes back: the location of a table that a client has begun
+to create (a context), and, where `context.table_tokens` is on, tokens that are good for one table. Both are sealed
+(AES-256-GCM, a key for each purpose): nobody else can read them, change them or pass one off as the other, and neither
+is authority. A context is good for the principal who began, and ends after `context.staged_seconds`; grants are judged
+when it is used. A table token holds the caller's own token, which is verified anew, and ends with it, or after
+`context.table_token_seconds`.
+
+* **Without `context.secret_files`** the secret is random, shared by the workers of one server, and ends with it: after
+  a restart, and at any other sidecar, what clients carry is refused (`token_key_unknown`, `context_invalid`), and a
+  create that was not committed has to begin anew. `check-config` says so where it matters.
+* **With them**, each file holds a secret of its own, at least 32 bytes (`openssl rand -hex 32`). To exchange one, add
+  the new file behind the old one on every sidecar, then put it first, then take the old one away, once what it sealed
+  has ended. One secret is good for 4 billion texts of each purpose: at a hundred a second, for more than a year.
+* **Table tokens** are for Iceberg Java, which uses them in place of the caller's own, cannot renew them, and is refused
+  with 401 when they end: a job must not outlive `context.table_token_seconds`. PyIceberg ignores them. None is handed
+  out where it would not fit into 16 KiB.
+
 ## What the process keeps to itself
 
 At its start each process switches core files off, and asks the kernel to let nobody but root read its memory, its
@@ -179,6 +198,8 @@ def _type(kind: inspect.Type) -> str:
             return "`true` or `false`"
         case inspect.IntType(ge=least, le=most):
             return f"whole number, {least} to {most}"
+        case inspect.FloatType(gt=above, le=most) if above is not None:
+            return f"number above {above:g}, to {most:g}"
         case inspect.FloatType(ge=least, le=most):
             return f"number, {least:g} to {most:g}"
         case inspect.StrType(pattern=str(pattern)):

@@ -13,7 +13,7 @@ import pytest
 
 from signproxy.config.settings import LimitSettings, TlsSettings
 from signproxy.errors import Reason
-from signproxy.server import app, exchange, limits
+from signproxy.server import app, bodies, exchange, limits
 from signproxy.server.connection import DirectServer
 from signproxy.server.limits import Held
 from signproxy.server.listener import Listener, listen
@@ -618,7 +618,7 @@ def _announcing(who: str | None, length: int, *more: str) -> bytes:
 
 async def test_a_refused_body_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows on it would be taken for the next request, or for the rest of this one."""
-    monkeypatch.setattr(app, "DISCARD_SECONDS", 0.05)
+    monkeypatch.setattr(bodies, "DISCARD_SECONDS", 0.05)
     async with limited() as product:
         talk = await Talk.with_(product.url)
         answer = await talk.ask(_announcing(None, 100) + b"{")
@@ -629,7 +629,7 @@ async def test_a_refused_body_that_does_not_come_ends_the_connection(monkeypatch
 
 async def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for whom: it has not sent a body that could be heard out."""
-    monkeypatch.setattr(app, "DISCARD_SECONDS", FOREVER)
+    monkeypatch.setattr(bodies, "DISCARD_SECONDS", FOREVER)
     async with limited() as product:
         talk = await Talk.with_(product.url)
         answer = await talk.ask(_announcing(None, 100, "Expect: 100-continue"))

@@ -1,0 +1,93 @@
+"""Merge an upstream's answer to `GET /v1/config` with what signproxy tells of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Raw
+
+from signproxy.catalog.call import CallKind
+from signproxy.catalog.client_config import ClientConfig
+from signproxy.catalog.client_properties import passed
+from signproxy.catalog.json_object import JsonInvalid, read_list, read_object, read_string
+from signproxy.errors import Reason, Refused
+
+# Neither is asked of the client's catalog before there is a configuration; credentials are never handed out.
+_UNADVERTISED = {CallKind.CONFIG, CallKind.TOKENS, CallKind.LOAD_CREDENTIALS}
+ADVERTISED = frozenset(kind.value for kind in CallKind if kind not in _UNADVERTISED)
+"""The routes that an upstream may say to have. Others would not pass, so no client is told of them."""
+
+_K = CallKind
+DEFAULT_ROUTES = tuple(
+    kind.value
+    for kind in (
+        _K.LIST_NAMESPACES, _K.CREATE_NAMESPACE, _K.LOAD_NAMESPACE, _K.DROP_NAMESPACE, _K.UPDATE_NAMESPACE,
+        _K.LIST_TABLES, _K.CREATE_TABLE, _K.LOAD_TABLE, _K.UPDATE_TABLE, _K.DROP_TABLE, _K.REGISTER_TABLE,
+        _K.REPORT_METRICS, _K.RENAME_TABLE, _K.COMMIT_TRANSACTION,
+    )
+)  # fmt: skip
+"""What a server has that does not say, by the specification."""
+VIEW_ROUTES = tuple(
+    kind.value for kind in (_K.LIST_VIEWS, _K.LOAD_VIEW, _K.CREATE_VIEW, _K.REPLACE_VIEW, _K.DROP_VIEW, _K.RENAME_VIEW)
+)
+"""What it has besides if it says that it has views."""
+
+_SAYS_VIEWS = "view-endpoints-supported"
+_LIFETIME = re.compile(r"P(?:[0-9]{1,9}[YMWD]){0,4}(?:T(?:[0-9]{1,9}(?:\.[0-9]{1,9})?[HMS]){1,3})?")
+
+_NULL = Raw(b"null")
+
+
+class _Merged(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """The specification's ConfigResponse, with the field that few servers send."""
+
+    defaults: dict[str, str]
+    overrides: dict[str, str]
+    endpoints: list[str]
+    idempotency_key_lifetime: str = ""
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def config_answer(upstream: bytes, own: ClientConfig) -> bytes:
+    """Return the configuration for a client of the facade. Raise Refused (UPSTREAM_INVALID).
+
+    `prefix` and `uri` are signproxy's, so that the client goes on talking to it; the upstream's prefix is for whoever
+    builds the upstream's paths. `namespace-separator` is left out: clients send %1F, which is replaced.
+    """
+    try:
+        told = read_object(upstream)
+        defaults, overrides = _properties(told, "defaults"), _properties(told, "overrides")
+        views = overrides.get(_SAYS_VIEWS, defaults.get(_SAYS_VIEWS, "false")).lower() == "true"
+        merged = _Merged(
+            defaults=defaults | own.defaults,
+            overrides=overrides | own.overrides,
+            endpoints=list(dict.fromkeys([*_routes(told, views=views), *own.endpoints])),
+            idempotency_key_lifetime=_lifetime(told),
+        )
+    except JsonInvalid as invalid:
+        raise Refused(Reason.UPSTREAM_INVALID, f"/v1/config of the upstream: {invalid}") from None
+    return _encode(merged)
+
+
+def _properties(told: dict[str, Raw], name: str) -> dict[str, str]:
+    value = told.get(name, _NULL)
+    return {} if value == _NULL else passed(read_object(value))
+
+
+def _routes(told: dict[str, Raw], *, views: bool) -> Iterable[str]:
+    value = told.get("endpoints", _NULL)
+    given = [] if value == _NULL else read_list(value)
+    if not given:
+        # Clients take an empty list for none at all. Signing adds to it, and what is sent replaces their own.
+        return DEFAULT_ROUTES + VIEW_ROUTES if views else DEFAULT_ROUTES
+    return (route for each in given if (route := read_string(each)) in ADVERTISED)
+
+
+def _lifetime(told: dict[str, Raw]) -> str:
+    value = told.get("idempotency-key-lifetime", _NULL)
+    text = "" if value == _NULL else read_string(value)
+    return text if _LIFETIME.fullmatch(text) else ""

@@ -1,0 +1,57 @@
+"""Keep the members of an answer that the specification has, and none of those that hold keys."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from signproxy.catalog.client_properties import passed
+from signproxy.catalog.json_object import JsonInvalid, read_object
+from signproxy.errors import Reason, Refused
+
+NAMESPACE = frozenset({"namespace", "properties"})
+NAMESPACE_CHANGE = frozenset({"updated", "removed", "missing"})
+PLAN = frozenset({"status", "plan-id", "plan-tasks", "file-scan-tasks", "delete-files", "error"})
+"""Not `storage-credentials`: without them Iceberg reads the planned files as it reads the table's others."""
+TASKS = frozenset({"plan-tasks", "file-scan-tasks", "delete-files"})
+VIEW = frozenset({"metadata-location", "metadata", "config"})
+TOKEN = frozenset({"access_token", "token_type", "expires_in", "issued_token_type", "refresh_token", "scope"})
+"""RFC 6749 and 8693; what a caller gets for credentials of his own is his."""
+
+_NULL = Raw(b"null")
+_encode = msgspec.json.Encoder().encode
+
+
+def field_answer(upstream: bytes, kept: frozenset[str]) -> bytes:
+    """Return an answer with these members alone, byte for byte. Raise Refused (UPSTREAM_INVALID)."""
+    members = _members(upstream)
+    # Nearly always: then nothing is copied.
+    return upstream if members.keys() <= kept else _encode({name: members[name] for name in members if name in kept})
+
+
+def view_answer(upstream: bytes) -> bytes:
+    """Return a view with as little of its `config` as a client is told of a table's. Raise Refused."""
+    members = _members(upstream)
+    config = members.get("config", _NULL)
+    try:
+        told = {} if config == _NULL else passed(read_object(config))
+    except JsonInvalid as invalid:
+        raise _refused(invalid) from None
+    return _encode({**{name: members[name] for name in members if name in VIEW}, "config": told})
+
+
+def credentials_answer(upstream: bytes) -> bytes:
+    """Return that there are none, whatever the upstream would hand out. Raise Refused (UPSTREAM_INVALID)."""
+    _members(upstream)
+    return b'{"storage-credentials":[]}'
+
+
+def _members(upstream: bytes) -> dict[str, Raw]:
+    try:
+        return read_object(upstream)
+    except JsonInvalid as invalid:
+        raise _refused(invalid) from None
+
+
+def _refused(invalid: JsonInvalid) -> Refused:
+    return Refused(Reason.UPSTREAM_INVALID, f"an answer: {invalid}")

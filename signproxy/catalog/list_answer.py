@@ -1,0 +1,69 @@
+"""Leave out of an upstream's lists what their reader may not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from signproxy.catalog.names import name_problem, namespace_problem
+from signproxy.errors import Reason, Refused
+from signproxy.model import NAMESPACE_SEPARATOR
+
+MAX_TOKEN = 8192
+"""Characters of a page token, which a client sends back in a query."""
+
+Visible = Callable[[str, str | None], bool]
+"""Whether a table or view, or (the name is None) a namespace, may be seen."""
+
+
+class _Identifier(msgspec.Struct, frozen=True, gc=False):
+    """A table or view."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+
+class _List(msgspec.Struct, frozen=True, gc=False, rename="kebab"):
+    """Both of the specification's lists; each has one of the two. A page that is filtered may be short, or empty."""
+
+    identifiers: list[_Identifier] | UnsetType | None = UNSET
+    namespaces: list[tuple[str, ...]] | UnsetType | None = UNSET
+    next_page_token: str | UnsetType | None = UNSET
+
+
+_decode = msgspec.json.Decoder(_List).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def list_answer(upstream: bytes, visible: Visible) -> bytes:
+    """Return a list of namespaces, tables or views without what is not visible. Raise Refused (UPSTREAM_INVALID)."""
+    try:
+        told = _decode(upstream)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(Reason.UPSTREAM_INVALID, f"a list: {error}") from None
+    token = told.next_page_token
+    if isinstance(token, str) and len(token) > MAX_TOKEN:
+        raise Refused(Reason.UPSTREAM_INVALID, f"a page token of {len(token)} characters")
+    return _encode(
+        _List(
+            identifiers=[each for each in told.identifiers if _is_seen(visible, each.namespace, each.name)]
+            if told.identifiers
+            else told.identifiers,
+            namespaces=[each for each in told.namespaces if _is_seen(visible, each, None)]
+            if told.namespaces
+            else told.namespaces,
+            next_page_token=token,
+        )
+    )
+
+
+def _is_seen(visible: Visible, levels: tuple[str, ...], name: str | None) -> bool:
+    namespace = NAMESPACE_SEPARATOR.join(levels)
+    # What no call could name is not shown: it would be judged as something else than it is.
+    if namespace_problem(namespace) or namespace.count(NAMESPACE_SEPARATOR) >= len(levels):
+        return False
+    if name is not None and name_problem(name):
+        return False
+    return visible(namespace, name)

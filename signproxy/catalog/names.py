@@ -1,0 +1,89 @@
+"""Decode the names in a catalog call once, and write them in the one spelling that is sent on."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote_to_bytes
+
+from signproxy.errors import Reason, Refused
+from signproxy.model import NAMESPACE_SEPARATOR
+
+MAX_NAME = 4096
+"""Characters of a path segment: longer than any namespace of a real catalog; bounds the work for a hostile path."""
+
+SEPARATOR = quote(NAMESPACE_SEPARATOR)
+"""Between the levels of a namespace in a path. Every server has to understand it, whatever else it advertises."""
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# The separator of levels is looked for by itself. A slash is decoded by some servers before they split the path.
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f/\\]")
+
+
+def decode_segment(raw: str) -> str:
+    """Return the name that a path segment holds: Java writes a space as a plus, PyIceberg as %20.
+
+    Raise Refused (ROUTE_MALFORMED), also for what another server could read as something else.
+    """
+    name = _decoded(raw)
+    if problem := name_problem(name):
+        raise _malformed(raw, problem)
+    return name
+
+
+def decode_namespace(raw: str) -> str:
+    """Return the levels of a namespace, joined by U+001F. Raise Refused (ROUTE_MALFORMED)."""
+    namespace = _decoded(raw)
+    if problem := namespace_problem(namespace):
+        raise _malformed(raw, problem)
+    return namespace
+
+
+def encode_segment(name: str) -> str:
+    """Return a name as it stands in a path."""
+    return quote(name, safe="")
+
+
+def encode_namespace(namespace: str) -> str:
+    """Return a namespace as it stands in a path."""
+    return SEPARATOR.join(map(encode_segment, namespace.split(NAMESPACE_SEPARATOR)))
+
+
+def name_problem(name: str) -> str:
+    """Return why no table or view can be called so, or nothing."""
+    return _level_problem(name) or ("is a dot segment" if _is_dots(name) else "")
+
+
+def namespace_problem(namespace: str) -> str:
+    """Return why these levels, joined by U+001F, are no namespace, or nothing."""
+    if NAMESPACE_SEPARATOR not in namespace:
+        return name_problem(namespace)
+    if len(namespace) > MAX_NAME:
+        return f"has {len(namespace)} characters"
+    # Beside a separator, dots are no segment of their own.
+    return next(filter(None, map(_level_problem, namespace.split(NAMESPACE_SEPARATOR))), "")
+
+
+def _level_problem(name: str) -> str:
+    if not name:
+        return "is empty"
+    if len(name) > MAX_NAME:
+        return f"has {len(name)} characters"
+    return "holds a control character, a slash or a backslash" if _FORBIDDEN.search(name) else ""
+
+
+def _is_dots(name: str) -> bool:
+    """Whether somebody could take it for a dot segment: some trim white space, or drop what follows a semicolon."""
+    return name.partition(";")[0].strip() in ("", ".", "..")
+
+
+def _decoded(raw: str) -> str:
+    if not raw.isascii() or len(raw) > 3 * MAX_NAME or _BAD_ESCAPE.search(raw):
+        raise _malformed(raw[:MAX_NAME], "is not encoded as a path segment is")
+    try:
+        return unquote_to_bytes(raw.replace("+", " ")).decode()
+    except UnicodeDecodeError:
+        raise _malformed(raw, "is not UTF-8") from None
+
+
+def _malformed(raw: str, problem: str) -> Refused:
+    return Refused(Reason.ROUTE_MALFORMED, f"segment {raw!r} {problem}")

@@ -1,0 +1,84 @@
+"""Name what the search for a request's tables is given, and what it can end in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from signproxy.errors import Reason
+from signproxy.inventory.learned_table import LearnedTable, PersonalTable
+from signproxy.inventory.sighting import Staged
+from signproxy.model import Subject, TableId, Target
+from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.learning import Authorizer, Learning
+from signproxy.policy.rights import Rights
+from signproxy.policy.standing import Standing
+from signproxy.s3.request import S3Request
+
+Holder = Table | LearnedTable | PersonalTable
+"""Whoever owns what a request addresses: a table of the policy, a learned one, or one that is not live."""
+
+
+class Carried(Protocol):
+    """What the caller brought back that signproxy had handed out and sealed."""
+
+    @property
+    def staged(self) -> Staged | None:
+        """The staged create that the request belongs to. Raise Refused (CONTEXT_INVALID) for what is not the caller's.
+
+        It may have to be opened first, so nobody looks who does not need it.
+        """
+        ...
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A request to a catalog whose tables are learned, and when it was made."""
+
+    catalog: Catalog
+    learning: Learning
+    subject: Subject
+    target: Target
+    request: S3Request
+    rights: Rights | None
+    """What the policy itself gives the effective principal."""
+    bearer: str
+    """The caller's own token."""
+    digest: bytes
+    """What stands for the token where the upstream's answer to it is kept; empty where none is."""
+    carried: Carried | None
+    now: float
+
+    @property
+    def principal(self) -> str:
+        """Who may have staged or dropped a table: nobody where the caller acts on another's rights."""
+        return "" if self.subject.delegated else self.subject.caller.name
+
+    @property
+    def who(self) -> str:
+        """Whose an upstream's denial is: the principal's, and of this very token where the upstream authorizes."""
+        return f"{self.subject.caller.name}\0{self.digest.hex()}" if self.digest else self.subject.caller.name
+
+    @property
+    def trusts_policy(self) -> bool:
+        """Whether the policy alone says what a caller may do, so that what is known serves all."""
+        return self.learning.authorizer is Authorizer.POLICY
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """The tables that own what a request addresses, and what stands beside the policy's grants on them."""
+
+    owners: tuple[Table, ...]
+    standing: Standing | None = None
+
+
+class Missing(msgspec.Struct, frozen=True, gc=False):
+    """A table that has to be asked for; the reason is that of the refusal if there is none."""
+
+    table: TableId
+    reason: Reason
+
+
+def table_in(holder: Holder) -> Table:
+    """Return the table that a decision about the holder is made of."""
+    return holder if isinstance(holder, Table) else holder.table

@@ -1,0 +1,117 @@
+"""Remember for a moment what an upstream denied, and for whom it vouched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+
+import msgspec
+
+from signproxy.inventory.alarms import Refusal
+from signproxy.model import Principal
+
+AT_MOST = 20_000
+"""Denials, and vouchers; some 300 bytes each. Names that somebody makes up push out names that somebody made up."""
+
+_ANYBODY = ""
+
+
+class Denials:
+    """Names under which an upstream had no table for somebody, or none that can be believed for anybody."""
+
+    __slots__ = ("_held", "_seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._held: OrderedDict[tuple[str, str], dict[str, tuple[float, Refusal | None]]] = OrderedDict()
+
+    def absent(self, catalog: str, key: str, who: str, now: float) -> None:
+        """Remember that there is no table of this name for somebody."""
+        self._add(catalog, key, who, now, None)
+
+    def refused(self, catalog: str, key: str, refusal: Refusal, now: float) -> None:
+        """Remember that the table of this name is not believed."""
+        self._add(catalog, key, _ANYBODY, now, refusal)
+
+    def found(self, catalog: str, key: str, who: str, now: float) -> tuple[float, Refusal | None] | None:
+        """Return until when, and why, the table is not to be asked for again."""
+        held = self._held.get((catalog, key))
+        if held is None:
+            return None
+        for name in (_ANYBODY, who):
+            denial = held.get(name)
+            if denial is not None and denial[0] > now:
+                return denial
+        return None
+
+    def clear(self, catalog: str, key: str) -> None:
+        """Forget what was denied of a name: it was seen to be a table."""
+        self._held.pop((catalog, key), None)
+
+    def forget(self, catalog: str) -> None:
+        """Forget what was denied of a catalog's tables."""
+        for key in [key for key in self._held if key[0] == catalog]:
+            del self._held[key]
+
+    def _add(self, catalog: str, key: str, who: str, now: float, refusal: Refusal | None) -> None:
+        held = self._held.setdefault((catalog, key), {})
+        self._held.move_to_end((catalog, key))
+        if len(held) >= _EACH_AT_MOST:
+            held.clear()
+        held[who] = (now + self._seconds, refusal)
+        if len(self._held) > AT_MOST:
+            self._held.popitem(last=False)
+
+
+_EACH_AT_MOST = 64
+"""Callers for whom one name is remembered as absent; more are asked for again."""
+
+
+class Voucher(msgspec.Struct, gc=False):
+    """An upstream's word that a caller may load a table, and therefore read it."""
+
+    uuid: str
+    until: float
+    """Unix time."""
+    refresh: float
+    """From when on the upstream is asked again beside the requests that still rely on it."""
+
+
+class Vouchers:
+    """What upstreams said of callers: by catalog, table, principal and the whole token, and never for anybody else."""
+
+    __slots__ = ("_held", "_seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._held: OrderedDict[tuple[str, str, str, bytes], Voucher] = OrderedDict()
+
+    def add(self, catalog: str, key: str, uuid: str, principal: Principal, token: bytes, now: float) -> None:
+        """Remember an answer, no longer than the caller's token is good for."""
+        held = (catalog, key, principal.name, token)
+        until = min(now + self._seconds, principal.expires_at)
+        self._held[held] = Voucher(uuid, until, now + (until - now) / 2)
+        self._held.move_to_end(held)
+        if len(self._held) > AT_MOST:
+            self._held.popitem(last=False)
+
+    def find(
+        self, catalog: str, key: str, uuid: str | None, principal: Principal, token: bytes, now: float
+    ) -> Voucher | None:
+        """Return the upstream's word on this caller and the table of this UUID, or of any (None), while it counts."""
+        held = self._held.get((catalog, key, principal.name, token))
+        return held if held is not None and uuid in (None, held.uuid) and now < held.until else None
+
+    def withdraw(self, catalog: str, key: str, principal: Principal, token: bytes) -> None:
+        """Forget an answer: the upstream gave the same caller another one."""
+        self._held.pop((catalog, key, principal.name, token), None)
+
+    def forget(self, catalog: str) -> None:
+        """Forget whom the upstream of a catalog vouched for."""
+        for held in [held for held in self._held if held[0] == catalog]:
+            del self._held[held]
+
+
+def digest_of(bearer: str) -> bytes:
+    """Return what stands for a token where it must not be kept itself."""
+    return hashlib.sha256(bearer.encode(errors="surrogateescape")).digest()

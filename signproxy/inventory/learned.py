@@ -1,0 +1,274 @@
+"""Believe what an upstream says of its tables, as far as no other table loses by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import count
+from typing import Protocol, assert_never
+
+import msgspec
+
+from signproxy.errors import Reason
+from signproxy.inventory.alarms import Alarms, Refusal
+from signproxy.inventory.claims import Unbelieved, listing_of, place_of, unbelieved
+from signproxy.inventory.ground import AT_MOST, Ground
+from signproxy.inventory.hearsay import Denials, Vouchers, digest_of
+from signproxy.inventory.learned_table import (
+    Doubt,
+    Freshness,
+    LearnedTable,
+    is_name,
+    is_sound,
+)
+from signproxy.inventory.personal_ground import PersonalGround
+from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Renamed, Sighting, Staged, TableFacts
+from signproxy.model import Principal, Subject, TableId
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.learning import Learning
+from signproxy.policy.state import PolicyState
+from signproxy.policy.table import table_key
+
+__all__ = ["LearnedTables", "Refusal", "TableLoader"]
+
+DEFAULT_FRESHNESS = Freshness()
+
+
+class TableLoader(Protocol):
+    """Asks an upstream for a table."""
+
+    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> TableFacts | None:
+        """Ask the upstream with the caller's own token. None: there is no such table, or the caller may not see it.
+
+        Raise Refused: UPSTREAM_UNAUTHORIZED where the token is refused, another UPSTREAM_… where nobody answers.
+        """
+        ...
+
+
+class LearnedTables:
+    """The learned tables of all catalogs: one per process, on the event loop's thread. Policy reloads leave it alone.
+
+    A table holds the place where it was first seen, and whoever came first keeps it. Older means: known here for
+    longer under its name and UUID. A UUID alone proves nothing, since whoever registers a table with an upstream
+    writes the metadata that holds it; so no table inherits another's place by it.
+    """
+
+    def __init__(
+        self,
+        state: Callable[[], PolicyState],
+        freshness: Freshness = DEFAULT_FRESHNESS,
+        at_most: int = AT_MOST,
+    ) -> None:
+        self.freshness = freshness
+        self.ground = Ground(state, at_most)
+        self.alarms = Alarms()
+        self.denials = Denials(freshness.absent)
+        self.vouchers = Vouchers(freshness.answer)
+        self._serials = count(1)
+        self.personal = PersonalGround(self.ground, freshness, self.alarms)
+
+    def take(self, sighting: Sighting, now: float) -> Refusal | None:
+        """Believe a sighting, and return what of it is not believed; `now` is Unix time.
+
+        What is refused is refused with an alarm. A table may be believed at its first place and no other.
+        """
+        refusal = self.consider(sighting, now)
+        if refusal is not None:
+            self.alarms.sound(refusal, now)
+        return refusal
+
+    def consider(self, sighting: Sighting, now: float) -> Refusal | None:
+        """Do as `take` does, but without an alarm: for whoever finds out first whether another table still stands."""
+        catalog = self.ground.current().catalogs.get(sighting.catalog)
+        learning = None if catalog is None else catalog.learning
+        if catalog is None or learning is None:
+            # Nothing is learned for a catalog that does not want it.
+            return Refusal(Reason.CATALOG_UNKNOWN, f"catalog {sighting.catalog!r} learns no tables", _nobody(sighting))
+        match sighting:
+            case Live():
+                return self._live(catalog, learning, sighting.facts, now)
+            case Staged():
+                return self._staged(catalog, learning, sighting, now, checked_until=now + self.freshness.staged)
+            case Dropped():
+                self._dropped(catalog, learning, sighting, now)
+            case Renamed():
+                self._renamed(catalog, sighting)
+            case Gone():
+                self._doubt_named(catalog, sighting.namespace, sighting.name, Doubt.GONE)
+            case Changed():
+                self._doubt_named(catalog, sighting.namespace, sighting.name, Doubt.CHANGED)
+            case _:
+                assert_never(sighting)
+        return None
+
+    def adopt(self, staged: Staged, now: float) -> Refusal | None:
+        """Believe a staged create that its principal carried here, once the upstream was asked for the table."""
+        catalog = self.ground.current().catalogs[staged.catalog]
+        if catalog.learning is None or self.personal.ended_at(staged.catalog, staged.facts) is not None:
+            return Refusal(Reason.TABLE_UNKNOWN, "the staged table has ended", _id(catalog, staged.facts))
+        return self._staged(catalog, catalog.learning, staged, now, checked_until=0.0)
+
+    def answered(self, catalog: str, facts: TableFacts, principal: Principal, bearer: str, now: float) -> None:
+        """Remember that the upstream answered this caller's own load-table with 200."""
+        key = table_key(facts.namespace, facts.name)
+        self.vouchers.add(catalog, key, facts.uuid, principal, digest_of(bearer), now)
+
+    def forget(self, catalog: str) -> None:
+        """Forget what the upstream of a catalog said, because another one speaks for it from now on."""
+        self.ground.drop_catalog(catalog)
+        self.denials.forget(catalog)
+        self.vouchers.forget(catalog)
+
+    def named(self, catalog: Catalog, learning: Learning, namespace: str, name: str, now: float) -> LearnedTable | None:
+        """Return the table of this name, judged by the policy in force."""
+        table = self.ground.of(catalog.name).by_name.get(table_key(namespace, name))
+        return table if table is not None and self._holds(catalog, learning, table, now) else None
+
+    def owners(
+        self, catalog: Catalog, learning: Learning, bucket: str, key: str, now: float
+    ) -> tuple[LearnedTable, ...]:
+        """Return the tables whose own place a key lies in, judged by the policy in force."""
+        found = self.ground.of(catalog.name).places.over(bucket, key)
+        return tuple([table for table in found if self._holds(catalog, learning, table, now)])
+
+    def reached(
+        self, catalog: Catalog, learning: Learning, bucket: str, prefix: str, now: float
+    ) -> tuple[LearnedTable, ...]:
+        """Return the tables whose own place begins with a prefix and is longer."""
+        found = tuple(self.ground.of(catalog.name).places.below(bucket, prefix))
+        return tuple([table for table in found if self._holds(catalog, learning, table, now)])
+
+    def doubt(self, table: LearnedTable, doubt: Doubt) -> None:
+        """Have a table asked for before it is used again; it keeps its place."""
+        table.soft = table.hard = 0.0
+        if table.doubt is not Doubt.GONE:
+            table.doubt = doubt
+
+    def release(self, table: LearnedTable) -> None:
+        """Let a table go that its upstream denied to somebody who may write it anyway, so that he gains nothing."""
+        self.ground.forget(table)
+        self.personal.end(table.id.catalog, table.facts, -math.inf)
+
+    def _holds(self, catalog: Catalog, learning: Learning, table: LearnedTable, now: float) -> bool:
+        if table.turn == self.ground.turn:
+            return True
+        refusal = self.ground.judge(catalog, learning, table)
+        if refusal is None:
+            return True
+        self.alarms.sound(refusal, now)
+        return False
+
+    def _live(self, catalog: Catalog, learning: Learning, facts: TableFacts, now: float) -> Refusal | None:
+        identity = _id(catalog, facts)
+        if not is_sound(facts):
+            return Refusal(Reason.TABLE_UNKNOWN, "without a name, or too long to be kept", identity)
+        key = table_key(facts.namespace, facts.name)
+        ended = self.personal.ended_at(catalog.name, facts)
+        if ended is not None and now < ended + self.freshness.late:
+            late = Refusal(Reason.TABLE_UNKNOWN, "the answer was on its way when the table was dropped", identity)
+            self.denials.refused(catalog.name, key, late, now)
+            return late
+        declared = catalog.table(facts.namespace, facts.name)
+        if declared is not None:
+            if declared.uuid in ("", facts.uuid):
+                return None
+            other = Refusal(Reason.TABLE_UNKNOWN, f"the upstream's is {facts.uuid!r}, not {declared.uuid!r}", identity)
+            self.denials.refused(catalog.name, key, other, now)
+            return other
+        known = self.named(catalog, learning, facts.namespace, facts.name, now)
+        if known is not None and not _is_same(known.facts, facts):
+            # The upstream says itself that the table which had the name has it no longer.
+            self.ground.forget(known)
+            self.personal.end(catalog.name, known.facts, now)
+            known = None
+        if known is None or known.doubt is Doubt.GONE:
+            # What was denied to some may only have been seen too early.
+            self.denials.clear(catalog.name, key)
+        if known is None:
+            refusal = self._learn(catalog, learning, identity, facts, now)
+            if refusal is not None:
+                self.denials.refused(catalog.name, key, refusal, now)
+                return refusal
+            known = self.ground.of(catalog.name).by_name[key]
+        elif known.facts != facts:
+            self.personal.end_drops(catalog, learning, facts, now)
+            known.facts = facts
+            known.table = self.ground.made(catalog, learning, identity, facts, known.place)
+        known.soft = now + self.freshness.soft
+        known.hard = now + self.freshness.hard
+        known.doubt = Doubt.NONE
+        known.used = True
+        doubtful = unbelieved(catalog, learning, facts, known.place, listing_of(learning, identity, facts.uuid))
+        return None if doubtful is None else Refusal(doubtful.reason, doubtful.detail, identity)
+
+    def _learn(
+        self, catalog: Catalog, learning: Learning, identity: TableId, facts: TableFacts, now: float
+    ) -> Refusal | None:
+        """Let a table that was not known hold its place, if that is nobody else's."""
+        self.personal.end_drops(catalog, learning, facts, now)
+        found = place_of(catalog, learning, facts.location)
+        if isinstance(found, Unbelieved):
+            return Refusal(found.reason, found.detail, identity)
+        location, place = found
+        refusal = self.ground.dispute(catalog, identity, place)
+        if refusal is not None:
+            return refusal
+        self.personal.end_stages(catalog, place, now)
+        table = self.ground.made(catalog, learning, identity, facts, place)
+        self.ground.hold(LearnedTable(next(self._serials), identity, facts, location, place, table, self.ground.turn))
+        return None
+
+    def _staged(
+        self, catalog: Catalog, learning: Learning, staged: Staged, now: float, *, checked_until: float
+    ) -> Refusal | None:
+        facts = staged.facts
+        # An upstream that looks lets no name be staged that a table has; whether this one did is found out before use.
+        self._doubt_named(catalog, facts.namespace, facts.name, Doubt.CHANGED)
+        self.denials.clear(catalog.name, table_key(facts.namespace, facts.name))
+        return self.personal.stage(catalog, learning, staged, now, checked_until=checked_until)
+
+    def _dropped(self, catalog: Catalog, learning: Learning, dropped: Dropped, now: float) -> None:
+        known = self.named(catalog, learning, dropped.namespace, dropped.name, now)
+        if known is None:
+            return
+        if dropped.uuid is not None and dropped.uuid != known.facts.uuid:
+            # Somebody else took the name while the drop was under way: his table is not the one that is gone.
+            self._doubt_named(catalog, dropped.namespace, dropped.name, Doubt.CHANGED)
+        else:
+            self.ground.forget(known)
+            self.personal.drop(catalog, learning, known, dropped, now)
+
+    def _renamed(self, catalog: Catalog, renamed: Renamed) -> None:
+        by_name = self.ground.of(catalog.name).by_name
+        source, target = table_key(renamed.namespace, renamed.name), table_key(renamed.to_namespace, renamed.to_name)
+        if not is_name(renamed.to_namespace, renamed.to_name) or source == target:
+            return
+        replaced = by_name.get(target)
+        if replaced is not None:
+            # A table can only be given a name that no table has.
+            self.ground.forget(replaced)
+        self.denials.clear(catalog.name, target)
+        known = by_name.get(source)
+        if known is not None:
+            to = TableId(catalog.name, renamed.to_namespace, renamed.to_name)
+            known.facts = msgspec.structs.replace(known.facts, namespace=to.namespace, name=to.name)
+            self.ground.rename(known, to)
+
+    def _doubt_named(self, catalog: Catalog, namespace: str, name: str, doubt: Doubt) -> None:
+        known = self.ground.of(catalog.name).by_name.get(table_key(namespace, name))
+        if known is not None:
+            self.doubt(known, doubt)
+
+
+def _is_same(known: TableFacts, facts: TableFacts) -> bool:
+    """Whether two answers under one name are of one table; without a UUID only its place can tell."""
+    return known.uuid == facts.uuid and (bool(facts.uuid) or known.location == facts.location)
+
+
+def _id(catalog: Catalog, facts: TableFacts) -> TableId:
+    return TableId(catalog.name, facts.namespace, facts.name)
+
+
+def _nobody(sighting: Sighting) -> TableId:
+    named = sighting.facts if isinstance(sighting, Live | Staged) else sighting
+    return TableId(sighting.catalog, named.namespace, named.name)

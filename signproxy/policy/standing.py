@@ -1,0 +1,50 @@
+"""Hold what stands in a decision beside the grants of the policy, such as an upstream's answer to the caller."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.rights import SIGN_S3_READ_REQUEST, PolicyAuthority, Rights
+from signproxy.policy.table import Table
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False):
+    """What somebody else than the policy vouches for, and what only he knows of the request."""
+
+    voucher: str = ""
+    """Who vouches, as the audit trail names it: `upstream@table:lake.sales.orders`."""
+    mask: int = 0
+    """The privileges that he vouches for, on every table of the decision."""
+    sources: tuple[Table, ...] | None = None
+    """The tables that own the source of a copy, where the catalog itself does not know them all."""
+
+    def authority(
+        self,
+        catalog: Catalog,
+        own: Rights,
+        owners: tuple[Table, ...],
+        need: int,
+        read_from: tuple[Table, ...],
+    ) -> VouchedAuthority:
+        """Return who stands behind an `Allow`; `own` are the rights that the policy gives."""
+        need &= ~self.mask
+        if not need:
+            return VouchedAuthority(self.voucher, None)
+        if not SIGN_S3_READ_REQUEST & ~self.mask:
+            read_from = ()
+        return VouchedAuthority(self.voucher, PolicyAuthority(catalog, own, owners, need, read_from))
+
+
+class VouchedAuthority(msgspec.Struct, frozen=True, gc=False):
+    """The voucher behind an `Allow`, and the grants of the policy for what he does not vouch for."""
+
+    voucher: str
+    policy: PolicyAuthority | None
+
+    @property
+    def rule_id(self) -> str:
+        """The voucher and the deciding grants, joined by `+`."""
+        if self.policy is None:
+            return self.voucher
+        return f"{self.voucher}+{self.policy.rule_id}" if self.voucher else self.policy.rule_id

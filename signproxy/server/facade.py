@@ -1,0 +1,308 @@
+"""Answer catalog calls from the upstream of their catalog, and change only what must be.
+
+A call is admitted before anything is asked, and what its answer says of a table is taken in before the caller gets it:
+his next sign request finds it then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+
+from aiohttp import web
+
+from signproxy.audit.event import Kind
+from signproxy.catalog.call import CallKind, CatalogCall
+from signproxy.catalog.call_body import CallBody, Creation, NamespaceCreation, Renaming, read_body, reads_body
+from signproxy.catalog.carried import APPLICATION_HEADER, QUERY_HEADER, CarriedContext, word
+from signproxy.catalog.client_config import DELEGATION_HEADER, client_config
+from signproxy.catalog.config_answer import config_answer
+from signproxy.catalog.etag import unmarked
+from signproxy.catalog.needs import needs
+from signproxy.catalog.travel import onward
+from signproxy.catalog.upstream import Body, Question, Whole
+from signproxy.catalog.upstream_paths import MAX_CONFIG
+from signproxy.catalog.upstream_spec import Effect
+from signproxy.catalog.upstreams import Bound, Upstreams
+from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import CatalogAddress, Gate
+from signproxy.gate.passage import Passage
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.authenticator import Authenticator
+from signproxy.model import NamedTable, Subject
+from signproxy.policy.catalog import Catalog
+from signproxy.server.bodies import MAX_CALL, Arriving, read_whole
+from signproxy.server.call_answers import Asking, CallAnswers
+from signproxy.server.grants import Granting, signs
+from signproxy.server.reply import Reply
+from signproxy.server.seen import Seen
+from signproxy.server.token_calls import answer_tokens
+from signproxy.server.wire import JSON, lines_of, refusal
+from signproxy.telemetry.families import CounterFamily
+from signproxy.telemetry.log import get_logger
+
+_log = get_logger("signproxy.server")
+
+_CHANGE_NOTHING = frozenset(
+    {
+        CallKind.LIST_NAMESPACES,
+        CallKind.LOAD_NAMESPACE,
+        CallKind.NAMESPACE_EXISTS,
+        CallKind.LIST_TABLES,
+        CallKind.LOAD_TABLE,
+        CallKind.TABLE_EXISTS,
+        CallKind.LIST_VIEWS,
+        CallKind.LOAD_VIEW,
+        CallKind.VIEW_EXISTS,
+        # These may be made again, whatever became of the first.
+        CallKind.REPORT_METRICS,
+        CallKind.PLAN_TABLE,
+        CallKind.FETCH_PLAN,
+        CallKind.CANCEL_PLAN,
+        CallKind.FETCH_TASKS,
+    }
+)
+"""Of any other call nobody knows what became of it once its answer is lost."""
+
+_NOT_SENT = frozenset({Reason.UPSTREAM_UNAVAILABLE, Reason.BODY_TIMEOUT, Reason.CLIENT_GONE})
+_UNKNOWN_STATE = frozenset({Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID})
+_NO_CREDENTIALS = b'{"storage-credentials":[]}'
+
+_QUERY = re.compile(r"[!\"$-~]{0,16384}")
+"""Printable ASCII without `#`, behind which nothing would be sent."""
+
+
+class Facade:
+    """The catalogs that have an upstream, as their clients see them."""
+
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        granting: Granting,
+        authenticator: Authenticator,
+        upstreams: Upstreams,
+        seen: Seen,
+        recorder: Recorder,
+        calls: CounterFamily,
+    ) -> None:
+        self._gate = gate
+        self._granting = granting
+        self._authenticator = authenticator
+        self._upstreams = upstreams
+        self._seen = seen
+        self._recorder = recorder
+        self._answers = CallAnswers(gate, granting, seen, recorder)
+        self._calls = calls
+        self._later: set[asyncio.Task[None]] = set()
+
+    def reconfigure(self, *, gate: Gate, granting: Granting) -> None:
+        """Answer by other settings from the next call on."""
+        self._gate = gate
+        self._granting = granting
+        self._answers = CallAnswers(gate, granting, self._seen, self._recorder)
+
+    def carried(self, context: str, subject: Subject, now: float) -> CarriedContext:
+        """Return what a sign request brought back, to be opened by whoever needs it."""
+        return self._granting.contexts.carried(context, subject.caller.name, now)
+
+    def count(self, call: str, status: int) -> None:
+        """Count a call that was answered."""
+        self._calls.labels(call, f"{status // 100}xx").inc()
+
+    async def aclose(self) -> None:
+        """Wait for what is still being told of calls whose callers are gone."""
+        await asyncio.gather(*self._later, return_exceptions=True)
+
+    async def config(
+        self,
+        passage: Passage,
+        subject: Subject,
+        token: str,
+        address: CatalogAddress,
+        request: web.BaseRequest,
+    ) -> Reply | None:
+        """Answer `GET /v1/config`, the warehouse being in the address; None, and no event, without an upstream."""
+        found = self._bound(passage, subject, self._without_own_warehouse(address))
+        if found is None:
+            return None
+        catalog, bound = found
+        passage.kind, passage.method, passage.call = Kind.CATALOG, request.method, _CONFIG.kind.name.lower()
+        authorization = await self._authorization(passage, subject, token, bound)
+        headers = self._headers(passage, request, bound, authorization)
+        question = Question("GET", bound.paths.config_target, headers, within=bound.upstream.spec.times.answer)
+        delegation = request.headers.get(DELEGATION_HEADER, "")
+        async with await bound.upstream.ask(question) as answer:
+            asking = Asking(passage, subject, passage.bearer, catalog, bound, _CONFIG, None, None, "", Effect.NONE)
+            if answer.status >= 400:
+                return await self._answers.of(asking, answer, time.monotonic())
+            if answer.status != 200:
+                raise answer.invalid(f"status {answer.status} to a request for the configuration")
+            content = await answer.whole(MAX_CONFIG)
+            bound.paths.note(content)
+            state = self._gate.state
+            own = client_config(
+                catalog, self._granting.public_url, signing=signs(state, catalog), delegation=delegation
+            )
+            content = config_answer(content, own)
+        self._recorder.passed(passage, 200)
+        return Reply(200, f"{JSON}{lines_of((), passage.request_id)}", content)
+
+    async def answer(
+        self,
+        passage: Passage,
+        subject: Subject,
+        token: str,
+        address: CatalogAddress,
+        call: CatalogCall,
+        request: web.BaseRequest,
+    ) -> Reply:
+        """Answer any other call. Raise Refused."""
+        found = self._bound(passage, subject, address)
+        if found is None:
+            raise Refused(Reason.ROUTE_UNKNOWN, f"catalog {passage.catalog!r} has no upstream")
+        catalog, bound = found
+        passage.application = word(request.headers.get(APPLICATION_HEADER))
+        passage.query_id = word(request.headers.get(QUERY_HEADER))
+        query = request.raw_path.partition("?")[2]
+        _check_query(query)
+        said: CallBody | None = None
+        body: Body | None = None
+        if reads_body(call.kind):
+            content = await read_whole(request, MAX_CALL)
+            said = read_body(call, content)
+            body = Whole(content)
+        elif call.kind.method == "POST":
+            body = Arriving(request)
+        passage.target = _target(call, said)
+        for need in needs(call, query, said):
+            catalog = self._gate.admit_call(passage, subject, address, need.privileges, need.namespace, need.name)
+        if call.kind is CallKind.LOAD_CREDENTIALS:
+            # Keys that the upstream made would be thrown away.
+            self._recorder.passed(passage, 200)
+            return Reply(200, f"{JSON}{lines_of((), passage.request_id)}", _NO_CREDENTIALS)
+        authorization = await self._authorization(passage, subject, token, bound)
+        target = await bound.paths.target(call.path, query, authorization, passage.request_id)
+        state, headers = self._gate.state, request.headers
+        grant = self._granting.offered(state, catalog, bound.upstream.spec.offer, passage, headers)
+        variant = self._granting.variant(grant, state, passage.wall)
+        sent = self._headers(passage, request, bound, authorization)
+        if said is not None:
+            # What was judged was read as UTF-8: a charset would have the upstream read something else.
+            sent = [(name, value) for name, value in sent if name.lower() != "content-type"]
+            sent.append(("Content-Type", "application/json"))
+        known = unmarked(headers.get("If-None-Match", ""), variant) if call.kind is CallKind.LOAD_TABLE else None
+        if known is not None:
+            sent.append(("If-None-Match", known))
+        asking = Asking(
+            passage,
+            subject,
+            passage.bearer,
+            catalog,
+            bound,
+            call,
+            said,
+            grant,
+            variant,
+            Effect.NONE if call.kind in _CHANGE_NOTHING else Effect.CHANGE,
+            known is not None,
+            # Of the table as it was before: another may have its name once the answer is there.
+            await self._seen.before_drop(catalog, call, subject, passage.bearer)
+            if call.kind is CallKind.DROP_TABLE
+            else None,
+        )
+        question = Question(call.kind.method, target, sent, asking.effect, body)
+        return await (self._ask(asking, question) if asking.effect is Effect.NONE else self._change(asking, question))
+
+    async def tokens(self, passage: Passage, address: CatalogAddress, request: web.BaseRequest) -> Reply:
+        """Answer `POST /v1/oauth/tokens`. Raise Refused."""
+        return await answer_tokens(
+            passage,
+            address,
+            request,
+            state=self._gate.state,
+            upstreams=self._upstreams,
+            authenticator=self._authenticator,
+            recorder=self._recorder,
+        )
+
+    async def _ask(self, asking: Asking, question: Question) -> Reply:
+        asked_at = time.monotonic()
+        async with await asking.bound.upstream.ask(question) as answer:
+            return await self._answers.of(asking, answer, asked_at)
+
+    async def _change(self, asking: Asking, question: Question) -> Reply:
+        """Make a call that changes something. Whatever fails once it was sent, nobody is told that it was not made."""
+        passage = asking.passage
+        try:
+            return await self._ask(asking, question)
+        except asyncio.CancelledError:
+            self._doubt_later(asking)
+            raise
+        except Refused as refused:
+            if refused.reason in _NOT_SENT:
+                raise
+            await self._seen.doubt(asking.catalog, asking.call, asking.body)
+            if refused.reason in _UNKNOWN_STATE:
+                raise
+            # The trail took no event, and counts what it did not take.
+            passage.closed = True
+            return refusal(Reason.UPSTREAM_TIMEOUT, passage.request_id)
+        except Exception:  # noqa: BLE001 - the handler's own wrapper would say that the call may be made again
+            _log.exception("call failed after it was sent", request_id=passage.request_id)
+            await self._seen.doubt(asking.catalog, asking.call, asking.body)
+            raise Refused(Reason.UPSTREAM_TIMEOUT, "a fault of signproxy's own; the log holds the trace") from None
+
+    def _doubt_later(self, asking: Asking) -> None:
+        task = asyncio.get_running_loop().create_task(self._seen.doubt(asking.catalog, asking.call, asking.body))
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    def _bound(self, passage: Passage, subject: Subject, address: CatalogAddress) -> tuple[Catalog, Bound] | None:
+        """Return the catalog if the caller may know of it, and its upstream."""
+        catalog = self._gate.admit_call(passage, subject, address, 0, None, None)
+        bound = self._upstreams.of(catalog.name)
+        return None if bound is None or catalog.learning is None else (catalog, bound)
+
+    def _without_own_warehouse(self, address: CatalogAddress) -> CatalogAddress:
+        """Leave out a warehouse that is the upstream's: clients keep the one that they had without signproxy."""
+        bound = None if address.name is None else self._upstreams.of(address.name)
+        if bound is not None and address.prefix and bound.upstream.spec.warehouse == address.prefix:
+            return CatalogAddress(address.name)
+        return address
+
+    async def _authorization(self, passage: Passage, subject: Subject, token: str, bound: Bound) -> str | None:
+        passage.bearer = self._authenticator.upstream_bearer(token)
+        return await bound.upstream.authorization(passage.bearer, subject.caller.expires_at)
+
+    def _headers(
+        self, passage: Passage, request: web.BaseRequest, bound: Bound, authorization: str | None
+    ) -> list[tuple[str, str]]:
+        sent = onward(request.headers.items(), bound.upstream.spec.headers)
+        # What is read here is not to be unpacked first.
+        sent += [("Accept-Encoding", "identity"), ("X-Request-ID", passage.request_id)]
+        if authorization is not None:
+            sent.append(("Authorization", authorization))
+        return sent
+
+
+_CONFIG = CatalogCall(kind=CallKind.CONFIG, path="config")
+
+
+def _check_query(query: str) -> None:
+    if not _QUERY.fullmatch(query):
+        raise Refused(Reason.ROUTE_MALFORMED, "the query is too long, or holds what no encoded query does")
+
+
+def _target(call: CatalogCall, body: CallBody | None) -> NamedTable | None:
+    """Return what the event names: the table or view, or a namespace alone."""
+    match body:
+        case Creation(name):
+            return NamedTable(call.namespace, name)
+        case NamespaceCreation(namespace):
+            return NamedTable(namespace, "")
+        case Renaming(source):
+            return NamedTable(*source)
+        case _:
+            return NamedTable(call.namespace, call.name) if call.namespace else None

@@ -1,0 +1,32 @@
+"""Date a sighting, so that processes which hear of several can tell which is the newest."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.inventory.sighting import Live, Renamed, Sighting, Staged
+
+Place = tuple[str, str, str]
+"""Catalog, namespace and name."""
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    """A sighting, and when it was true."""
+
+    sighting: Sighting
+    at: float
+    """Seconds of the machine's monotonic clock, which its processes have in common."""
+
+
+def places_of(sighting: Sighting) -> tuple[Place, ...]:
+    """Return the places that a sighting is about."""
+    match sighting:
+        case Live(catalog=catalog, facts=facts) | Staged(catalog=catalog, facts=facts):
+            return ((catalog, facts.namespace, facts.name),)
+        case Renamed():
+            return (
+                (sighting.catalog, sighting.namespace, sighting.name),
+                (sighting.catalog, sighting.to_namespace, sighting.to_name),
+            )
+        case _:
+            return ((sighting.catalog, sighting.namespace, sighting.name),)

@@ -1,0 +1,82 @@
+"""Pass requests for tokens on to the catalog that gives them: clients ask there for what they show here."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from signproxy.catalog.answer import plain_answer
+from signproxy.catalog.call import CallKind
+from signproxy.catalog.travel import back, onward
+from signproxy.catalog.upstream import Question, Whole
+from signproxy.catalog.upstream_error import MAX_ERROR, oauth_error_of
+from signproxy.catalog.upstreams import Bound, Upstreams
+from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.passage import Passage
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.authenticator import Authenticator
+from signproxy.policy.state import PolicyState
+from signproxy.server.bodies import MAX_TOKEN_REQUEST, read_whole
+from signproxy.server.message import read_bearer
+from signproxy.server.reply import Reply
+from signproxy.server.wire import JSON, NO_STORE, lines_of
+
+_TARGET = "v1/oauth/tokens"
+_BEARER = "bearer "
+
+
+async def answer_tokens(
+    passage: Passage,
+    address: CatalogAddress,
+    request: web.BaseRequest,
+    *,
+    state: PolicyState,
+    upstreams: Upstreams,
+    authenticator: Authenticator,
+    recorder: Recorder,
+) -> Reply:
+    """Answer `POST /v1/oauth/tokens`. Nobody is known before the answer, and no part of either body is kept.
+
+    Raise Refused.
+    """
+    bound = _upstream_of(state, upstreams, address)
+    if bound is None:
+        raise Refused(Reason.ROUTE_UNKNOWN, "no upstream gives tokens here")
+    spec = bound.upstream.spec
+    passage.catalog = spec.catalog
+    content = await read_whole(request, MAX_TOKEN_REQUEST)
+    headers = onward(request.headers.items(), spec.headers)
+    headers += [("Accept-Encoding", "identity"), ("X-Request-ID", passage.request_id)]
+    authorization = request.headers.get("Authorization")
+    if authorization is not None:
+        headers.append(("Authorization", _own(authorization, authenticator)))
+    question = Question("POST", _TARGET, headers, body=Whole(content), within=spec.times.load)
+    async with await bound.upstream.ask(question) as answer:
+        status = answer.status
+        if status == 200:
+            told = plain_answer(CallKind.TOKENS, await answer.whole(MAX_ERROR))
+            recorder.passed(passage, 200)
+        elif status >= 400:
+            told = oauth_error_of(status, await answer.problem())
+            reason = Reason.UPSTREAM_UNAVAILABLE if status >= 500 else Reason.UPSTREAM_UNAUTHORIZED
+            # Of nobody who is known: within the budget of strangers.
+            recorder.refused(passage, reason, f"the upstream answered {status} to a request for a token")
+        else:
+            raise answer.invalid(f"status {status} to a request for a token")
+        lines = f"{JSON}{lines_of(back(answer.headers), passage.request_id, NO_STORE)}"
+    reply = Reply(status, lines, told)
+    # Whatever else the upstream answers, nobody has proved to be known.
+    reply.known = status == 200
+    return reply
+
+
+def _upstream_of(state: PolicyState, upstreams: Upstreams, address: CatalogAddress) -> Bound | None:
+    catalog = state.catalogs.get(state.default_catalog if address.name is None else address.name)
+    return None if catalog is None or catalog.learning is None else upstreams.of(catalog.name)
+
+
+def _own(authorization: str, authenticator: Authenticator) -> str:
+    """Return the header for the upstream, which knows no token of ours; other schemes pass as they are."""
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        return authorization
+    return f"Bearer {authenticator.upstream_bearer(read_bearer(authorization))}"

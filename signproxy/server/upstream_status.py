@@ -1,0 +1,55 @@
+"""Say of the upstreams what all workers together know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from signproxy.server.report import UpstreamReport, WorkerReport
+from signproxy.server.times import ago, moment
+from signproxy.server.troubles import Trouble, Weight
+
+ALARM_REMEDY = (
+    "The log names the tables and the places. The older owner of a place keeps it; whoever claims it is refused until "
+    "the catalog says otherwise, or the policy lists the place."
+)
+
+
+def joined(workers: Iterable[WorkerReport]) -> tuple[UpstreamReport, ...]:
+    """Return one report per catalog: the newest moments, and the problem of whoever met one last."""
+    joint: dict[str, UpstreamReport] = {}
+    for worker in workers:
+        for each in worker.upstreams:
+            known = joint.get(each.catalog)
+            joint[each.catalog] = each if known is None else _joined(known, each)
+    return tuple(joint.values())
+
+
+def troubles_of_upstreams(workers: Iterable[WorkerReport], now: float) -> Iterator[Trouble]:
+    """Yield what is wrong with upstreams, and with what they say."""
+    reports = tuple(workers)
+    for each in joined(reports):
+        if each.problem:
+            since = f"last answer {moment(each.last_success_at)}"
+            known = f"{each.tables:,} tables that are known go on being signed" if each.tables else "no table is known"
+            yield Trouble(
+                Weight.WRONG,
+                f"the upstream of catalog {each.catalog} fails, {ago(now - each.last_failure_at)} last; {known}",
+                "Look at the upstream and at the way to it; catalog calls fail meanwhile.",
+                (f"{each.uri}: {each.problem}", since),
+            )
+    alarms = sum(worker.alarms for worker in reports)
+    if alarms:
+        yield Trouble(Weight.LOOK, f"locations of learned tables were not believed, {alarms} times", ALARM_REMEDY)
+
+
+def _joined(one: UpstreamReport, other: UpstreamReport) -> UpstreamReport:
+    later = max(one, other, key=lambda each: max(each.last_failure_at, each.last_success_at))
+    return UpstreamReport(
+        one.catalog,
+        later.uri,
+        max(one.last_success_at, other.last_success_at),
+        max(one.last_failure_at, other.last_failure_at),
+        later.problem,
+        one.in_flight + other.in_flight,
+        max(one.tables, other.tables),
+    )

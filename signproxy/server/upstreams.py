@@ -1,0 +1,158 @@
+"""Turn the settings of upstream catalogs into the catalog room's own values, and compare them with the policy."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from signproxy.catalog.access import Offer
+from signproxy.catalog.upstream import context_of
+from signproxy.catalog.upstream_spec import (
+    ExchangedToken,
+    Forwarding,
+    SameToken,
+    Secret,
+    ServiceToken,
+    Times,
+    UpstreamSpec,
+)
+from signproxy.config.upstream import TokenForwarding, UpstreamSettings
+from signproxy.documents import path_of
+from signproxy.documents.files import read_together
+from signproxy.errors import Finding, SettingsInvalid, nearest
+from signproxy.policy.learning import TablesFrom
+from signproxy.policy.state import PolicyState
+
+MAX_SECRET_BYTES = 64 * 1024
+MAX_CA_BYTES = 1024 * 1024
+"""All certificate authorities of a system have a quarter of it."""
+
+_SECRET = re.compile(r"[\x21-\x7e]+")
+_MIB = 1024 * 1024
+
+
+def upstreams_of(settings: Mapping[str, UpstreamSettings]) -> tuple[UpstreamSpec, ...]:
+    """Return the upstreams, their files read; raise SettingsInvalid with every fault."""
+    specs: list[UpstreamSpec] = []
+    findings: list[Finding] = []
+    for name, upstream in settings.items():
+        try:
+            specs.append(_spec(name, upstream))
+        except SettingsInvalid as invalid:
+            findings += invalid.findings
+    if findings:
+        raise SettingsInvalid(findings)
+    return tuple(specs)
+
+
+def upstream_files(settings: Mapping[str, UpstreamSettings]) -> tuple[Path, ...]:
+    """Return the files that the upstreams are made of."""
+    named = (
+        file
+        for upstream in settings.values()
+        for file in (upstream.ca_file, upstream.token_file, upstream.exchange.client_secret_file)
+    )
+    return tuple(dict.fromkeys(Path(file) for file in named if file))
+
+
+def upstreams_digest(specs: Iterable[UpstreamSpec]) -> str:
+    """Return what tells the contents of the upstreams' files from others. Not for logs; see `issuers.keys_digest`."""
+    digest = hashlib.sha256()
+    for spec in specs:
+        match spec.forwarding:
+            case ServiceToken(token=Secret() as secret) | ExchangedToken(client_secret=secret):
+                held = secret.reveal()
+            case _:
+                held = ""
+        for content in (spec.catalog.encode(), held.encode(), spec.ca.encode()):
+            digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest()
+
+
+def missing_upstreams(state: PolicyState, bound: Iterable[str]) -> Iterator[Finding]:
+    """Yield each catalog whose tables an upstream is to tell, and that has none."""
+    known = set(bound)
+    for catalog in state.catalogs.values():
+        if catalog.tables_from is TablesFrom.UPSTREAM and catalog.name not in known:
+            problem = "this key is missing; the policy says `tables: upstream` for the catalog"
+            yield Finding("", path_of("upstreams", catalog.name), problem)
+
+
+def unused_upstreams(state: PolicyState, bound: Iterable[str]) -> Iterator[Finding]:
+    """Yield each upstream that no call will ever reach."""
+    for name in bound:
+        catalog = state.catalogs.get(name)
+        if catalog is None:
+            problem = f"the policy has no catalog {name!r}{nearest(name, state.catalogs)}"
+        elif catalog.tables_from is TablesFrom.DECLARED:
+            problem = f"has no effect: catalog {name!r} does not say `tables: upstream`"
+        else:
+            continue
+        yield Finding("", path_of("upstreams", name), problem)
+
+
+def _spec(name: str, settings: UpstreamSettings) -> UpstreamSpec:
+    path = path_of("upstreams", name)
+    ca = _content(f"{path}.ca_file", settings.ca_file, MAX_CA_BYTES) if settings.ca_file else ""
+    if ca:
+        _check_ca(f"{path}.ca_file", settings.ca_file, ca)
+    return UpstreamSpec(
+        catalog=name,
+        uri=settings.uri.rstrip("/"),
+        warehouse=settings.warehouse,
+        prefix=settings.prefix,
+        separator=settings.namespace_separator,
+        ca=ca,
+        forwarding=_forwarding(path, settings),
+        offer=Offer(settings.offer_signing.value),
+        headers=frozenset(header.lower() for header in settings.headers),
+        connections=settings.connections,
+        times=Times(settings.connect_seconds, settings.answer_seconds, settings.read_seconds, settings.load_seconds),
+        max_answer=settings.max_answer_mib * _MIB,
+    )
+
+
+def _forwarding(path: str, settings: UpstreamSettings) -> Forwarding:
+    match settings.token_forwarding:
+        case TokenForwarding.SAME:
+            return SameToken()
+        case TokenForwarding.NONE:
+            return ServiceToken(_secret(f"{path}.token_file", settings.token_file) if settings.token_file else None)
+        case TokenForwarding.EXCHANGE:
+            exchange = settings.exchange
+            return ExchangedToken(
+                url=exchange.token_url,
+                client_id=exchange.client_id,
+                client_secret=_secret(f"{path}.exchange.client_secret_file", exchange.client_secret_file),
+                audience=exchange.audience,
+                scope=exchange.scope,
+                resource=exchange.resource,
+            )
+
+
+def _secret(path: str, file: str) -> Secret:
+    # A newline that an editor added is not part of a secret.
+    value = _content(path, file, MAX_SECRET_BYTES).rstrip("\r\n")
+    if not _SECRET.fullmatch(value):
+        raise SettingsInvalid([Finding("", path, f"{file!r} is empty, or has a character that no token has")])
+    return Secret(value)
+
+
+def _content(path: str, file: str, limit: int) -> str:
+    try:
+        return read_together((Path(file),), limit=limit)[0].decode("utf-8")
+    except OSError as error:
+        problem = f"{file!r} cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        problem = f"{file!r} is not UTF-8 text"
+    raise SettingsInvalid([Finding("", path, problem)])
+
+
+def _check_ca(path: str, file: str, ca: str) -> None:
+    try:
+        context_of(ca)
+    except (ssl.SSLError, ValueError):
+        raise SettingsInvalid([Finding("", path, f"{file!r} holds no certificate (PEM)")]) from None

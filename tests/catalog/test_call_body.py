@@ -1,0 +1,174 @@
+"""What is read of a call's body, so that what is judged is what the upstream does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from signproxy.catalog.call import CallKind, CatalogCall
+from signproxy.catalog.call_body import (
+    MAX_TABLES,
+    CallBody,
+    Commit,
+    Creation,
+    NamespaceCreation,
+    Renaming,
+    Transaction,
+    read_body,
+    reads_body,
+)
+from signproxy.errors import Reason, Refused
+
+K = CallKind
+
+
+def call(kind: CallKind) -> CatalogCall:
+    return CatalogCall(kind=kind, path="", namespace="ns", name="t")
+
+
+def read(kind: CallKind, body: object) -> CallBody | None:
+    return read_body(call(kind), body if isinstance(body, bytes) else json.dumps(body).encode())
+
+
+def identifier(name: str, *levels: str) -> dict[str, Any]:
+    return {"namespace": list(levels), "name": name}
+
+
+_CREATE = {"type": "assert-create"}
+_UUID = {"type": "assert-table-uuid", "uuid": "x"}
+
+_READ: tuple[tuple[CallKind, object, CallBody], ...] = (
+    (K.CREATE_NAMESPACE, {"namespace": ["a", "b"], "properties": {"x": "y"}}, NamespaceCreation("a\x1fb")),
+    (K.CREATE_TABLE, {"name": "t", "schema": {"fields": []}}, Creation("t")),
+    (K.CREATE_TABLE, {"name": "t", "stage-create": True}, Creation("t", staged=True)),
+    (K.CREATE_TABLE, {"name": "t", "stage-create": False}, Creation("t")),
+    (K.CREATE_TABLE, {"name": "t", "stage-create": None}, Creation("t")),
+    # Jackson takes these for true.
+    (K.CREATE_TABLE, {"name": "t", "stage-create": "true"}, Creation("t", staged=True)),
+    (K.CREATE_TABLE, {"name": "t", "stage-create": 1}, Creation("t", staged=True)),
+    (K.REGISTER_TABLE, {"name": "t", "metadata-location": "s3://b/m"}, Creation("t")),
+    (K.REGISTER_TABLE, {"name": "t", "overwrite": True}, Creation("t", overwrite=True)),
+    (K.CREATE_VIEW, {"name": "v", "view-version": {}}, Creation("v")),
+    (K.REGISTER_VIEW, {"name": "v"}, Creation("v")),
+    (
+        K.RENAME_TABLE,
+        {"source": identifier("t", "a"), "destination": identifier("u", "b", "c")},
+        Renaming(("a", "t"), ("b\x1fc", "u")),
+    ),
+    (
+        K.RENAME_VIEW,
+        {"destination": identifier("u", "b"), "source": identifier("t", "a")},
+        Renaming(("a", "t"), ("b", "u")),
+    ),
+    (K.UPDATE_TABLE, {"requirements": [_UUID], "updates": []}, Commit(("ns", "t"))),
+    (K.UPDATE_TABLE, {"requirements": [_UUID, _CREATE], "updates": []}, Commit(("ns", "t"), creates=True)),
+    (K.UPDATE_TABLE, {"identifier": identifier("t", "ns"), "requirements": []}, Commit(("ns", "t"))),
+    (K.UPDATE_TABLE, {"identifier": None, "requirements": None}, Commit(("ns", "t"))),
+    (K.UPDATE_TABLE, {}, Commit(("ns", "t"))),
+    # It is no requirement of the table.
+    (K.UPDATE_TABLE, {"requirements": [], "updates": [_CREATE]}, Commit(("ns", "t"))),
+    (K.REPLACE_VIEW, {"identifier": identifier("t", "ns"), "updates": []}, Commit(("ns", "t"))),
+    (
+        K.COMMIT_TRANSACTION,
+        {
+            "table-changes": [
+                {"identifier": identifier("t", "a"), "requirements": [_UUID], "updates": [{"action": "x"}]},
+                {"identifier": identifier("u", "a", "b"), "requirements": [_CREATE], "updates": []},
+            ]
+        },
+        Transaction((Commit(("a", "t")), Commit(("a\x1fb", "u"), creates=True))),
+    ),
+    (K.COMMIT_TRANSACTION, {"table-changes": []}, Transaction(())),
+)
+
+
+@pytest.mark.parametrize(("kind", "body", "expected"), _READ)
+def test_what_a_body_names_is_read(kind: CallKind, body: object, expected: CallBody) -> None:
+    """A call would be judged for another place, or for nothing."""
+    assert read(kind, body) == expected
+
+
+def test_bodies_that_decide_are_read() -> None:
+    """A kind that is forgotten here is sent on unseen."""
+    assert {kind for kind in K if reads_body(kind)} == {kind for kind, _, _ in _READ}
+    for kind in K:
+        if not reads_body(kind):
+            assert read(kind, b"anything") is None
+
+
+_REFUSED: tuple[tuple[CallKind, object], ...] = (
+    (K.CREATE_NAMESPACE, {}),
+    (K.CREATE_NAMESPACE, {"namespace": "a"}),
+    (K.CREATE_NAMESPACE, {"namespace": []}),
+    (K.CREATE_NAMESPACE, {"namespace": [""]}),
+    (K.CREATE_NAMESPACE, {"namespace": [1]}),
+    # One level here, two for whoever splits it.
+    (K.CREATE_NAMESPACE, {"namespace": ["a\x1fb"]}),
+    (K.CREATE_NAMESPACE, {"namespace": ["a", "b\x1fc"]}),
+    (K.CREATE_NAMESPACE, {"namespace": ["a/b"]}),
+    (K.CREATE_NAMESPACE, {"namespace": [".."]}),
+    (K.CREATE_NAMESPACE, {"namespace": ["mine"], "Namespace": ["yours"]}),
+    (K.CREATE_NAMESPACE, b'{"namespace":["yours"],"namespace":["mine"]}'),
+    (K.CREATE_TABLE, {}),
+    (K.CREATE_TABLE, {"name": ""}),
+    (K.CREATE_TABLE, {"name": None}),
+    (K.CREATE_TABLE, {"name": 1}),
+    (K.CREATE_TABLE, {"name": "a/b"}),
+    (K.CREATE_TABLE, {"name": ".."}),
+    (K.CREATE_TABLE, {"name": "a\x00"}),
+    (K.CREATE_TABLE, {"name": "t", "NAME": "u"}),
+    (K.CREATE_TABLE, {"name": "t", "Stage-Create": True}),
+    (K.CREATE_TABLE, b'{"name":"t","name":"u"}'),
+    (K.CREATE_TABLE, b'{"name":"t","n\\u0061me":"u"}'),
+    (K.CREATE_TABLE, b"[]"),
+    (K.CREATE_TABLE, b""),
+    (K.CREATE_TABLE, b"\xef\xbb\xbf{}"),
+    (K.CREATE_TABLE, '{"name":"t"}'.encode("utf-16")),
+    (K.CREATE_TABLE, b'{"name":' + b"[" * 100_000),
+    (K.REGISTER_TABLE, {"name": "t", "Overwrite": True}),
+    (K.RENAME_TABLE, {"source": identifier("t", "a")}),
+    (K.RENAME_TABLE, {"source": identifier("t", "a"), "destination": None}),
+    (K.RENAME_TABLE, {"source": {"name": "t"}, "destination": identifier("u", "a")}),
+    (K.RENAME_TABLE, {"source": identifier("t"), "destination": identifier("u", "a")}),
+    (K.RENAME_TABLE, {"source": {**identifier("t", "a"), "Name": "x"}, "destination": identifier("u", "a")}),
+    (
+        K.RENAME_TABLE,
+        b'{"source":{"namespace":["a"],"name":"t","name":"x"},"destination":{"namespace":["a"],"name":"u"}}',
+    ),
+    # The upstream might go by the body instead of the path.
+    (K.UPDATE_TABLE, {"identifier": identifier("other", "ns")}),
+    (K.UPDATE_TABLE, {"identifier": identifier("t", "other")}),
+    (K.UPDATE_TABLE, {"Identifier": identifier("t", "other")}),
+    (K.UPDATE_TABLE, {"requirements": [{"kind": "assert-create"}]}),
+    (K.UPDATE_TABLE, {"requirements": [{"type": "assert-create", "Type": "x"}]}),
+    (K.UPDATE_TABLE, {"requirements": [{"type": 1}]}),
+    (K.UPDATE_TABLE, {"requirements": {}}),
+    (K.UPDATE_TABLE, b'{"requirements":[],"requirements":[{"type":"assert-create"}]}'),
+    (K.UPDATE_TABLE, b'{"requirements":[{"type":"x","type":"assert-create"}]}'),
+    (K.REPLACE_VIEW, {"identifier": identifier("other", "ns")}),
+    (K.COMMIT_TRANSACTION, {}),
+    (K.COMMIT_TRANSACTION, {"table-changes": {}}),
+    (K.COMMIT_TRANSACTION, {"table-changes": [{"requirements": []}]}),
+    (K.COMMIT_TRANSACTION, {"table-changes": [{"identifier": None}]}),
+    (K.COMMIT_TRANSACTION, {"table-changes": [], "Table-Changes": []}),
+    (K.COMMIT_TRANSACTION, b'{"table-changes":[],"table-changes":[]}'),
+    (K.COMMIT_TRANSACTION, {"table-changes": [{"identifier": identifier("t", "a")}] * (MAX_TABLES + 1)}),
+)
+
+
+@pytest.mark.parametrize(("kind", "body"), _REFUSED, ids=lambda value: str(value)[:40])
+def test_a_body_that_could_be_read_otherwise_is_refused(kind: CallKind, body: object) -> None:
+    """Whoever may change one table could name a second one that only the upstream sees."""
+    with pytest.raises(Refused) as refused:
+        read(kind, body)
+    assert refused.value.reason is Reason.MESSAGE_MALFORMED
+    assert refused.value.detail.startswith(kind.name.lower())
+
+
+def test_a_transaction_may_have_as_many_tables_as_it_says() -> None:
+    """The limit is not one less than it is said to be."""
+    body = read(K.COMMIT_TRANSACTION, {"table-changes": [{"identifier": identifier("t", "a")}] * MAX_TABLES})
+    assert isinstance(body, Transaction)
+    assert len(body.commits) == MAX_TABLES

@@ -1,0 +1,232 @@
+"""Assemble a gate over learned tables, with an upstream and a clock that a test holds in its hands."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass, field
+
+from signproxy.audit.event import Kind
+from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import CatalogAddress, Gate
+from signproxy.gate.passage import Passage
+from signproxy.inventory.alarms import Refusal
+from signproxy.inventory.learned import LearnedTables
+from signproxy.inventory.learned_resolver import LearnedResolver
+from signproxy.inventory.learned_table import Freshness
+from signproxy.inventory.questions import Allowance
+from signproxy.inventory.resolver import PolicyResolver
+from signproxy.inventory.sighting import Dropped, Live, Sighting, Staged, TableFacts
+from signproxy.inventory.source import MemoryPolicySource
+from signproxy.model import BY_LOCATION, Allow, NamedTable, Principal, Subject, TableScope
+from signproxy.policy.state import PolicyState
+from signproxy.policy.table import table_key
+from signproxy.s3.request import WireRequest
+
+NOW = 1_000_000.0
+FAR = 4e9
+
+_POLICY = """
+remote_signing: true
+default_catalog: lake
+storages:
+  aws: {{kind: aws, region: us-east-1, buckets: [lake, cold]}}
+  away: {{kind: aws, region: us-east-1, buckets: [away]}}
+catalogs:
+  lake: {{storages: [aws], roots: ["s3://lake/wh", "s3://cold/data"], remote_signing: true, tables: upstream{options}}}
+{catalogs}
+catalog_roles: {{lake: [reader, writer, owner, lender]}}
+principal_roles:
+  readers: {{lake: [reader]}}
+  writers: {{lake: [writer]}}
+  owners: {{lake: [owner]}}
+  lenders: {{lake: [lender]}}
+principals:
+  corp/reader: {{roles: [readers]}}
+  corp/writer: {{roles: [writers]}}
+  corp/owner: {{roles: [owners]}}
+  corp/lender: {{roles: [lenders]}}
+grants:
+- {{role: reader, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}}
+- {{role: writer, privileges: [TABLE_REMOTE_SIGN, TABLE_WRITE_DATA]}}
+- {{role: owner, privileges: [CATALOG_MANAGE_CONTENT]}}
+- {{role: lender, namespace: sales, table: lent, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}}
+{more}
+"""
+
+
+def policy(options: str = "", more: str = "", catalogs: str = "") -> str:
+    """Return a policy; `options` are more keys of the catalog, `more` follows the grants, `catalogs` the catalog."""
+    return _POLICY.format(options=f", {options}" if options else "", more=more, catalogs=catalogs)
+
+
+def facts(
+    name: str = "orders",
+    location: str | None = None,
+    uuid: str | None = None,
+    *,
+    namespace: str = "sales",
+    metadata_location: str = "",
+    **properties: str,
+) -> TableFacts:
+    """Return what an upstream says of a table; by default it lies where its name says, and so does its UUID."""
+    return TableFacts(
+        namespace,
+        name,
+        f"uuid-{name}" if uuid is None else uuid,
+        f"s3://lake/wh/{name}" if location is None else location,
+        {key.replace("_", "."): value for key, value in properties.items()},
+        metadata_location,
+    )
+
+
+class FakeUpstream:
+    """An upstream that holds what a test puts into it, and remembers who asked."""
+
+    def __init__(self) -> None:
+        self.tables: dict[tuple[str, str, str], TableFacts] = {}
+        self.hidden: set[tuple[str, str]] = set()
+        """Bearer and table that it denies to know."""
+        self.fault: Exception | None = None
+        self.asked: list[tuple[str, str]] = []
+        """Table and bearer."""
+        self.held: asyncio.Event | None = None
+        """While it is set to an event, answers wait for it."""
+
+    def put(self, *tables: TableFacts, catalog: str = "lake") -> None:
+        for table in tables:
+            self.tables[catalog, table.namespace, table.name] = table
+
+    def remove(self, name: str, namespace: str = "sales", catalog: str = "lake") -> None:
+        del self.tables[catalog, namespace, name]
+
+    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> TableFacts | None:
+        assert bearer.startswith(subject.caller.subject)
+        self.asked.append((name, bearer))
+        found = self.tables.get((catalog, namespace, name))
+        await asyncio.sleep(0)
+        if self.held is not None:
+            await self.held.wait()
+        if self.fault is not None:
+            raise self.fault
+        return None if (bearer, name) in self.hidden else found
+
+
+def principal(name: str, *, scope: TableScope | None = None, expires_at: float = FAR) -> Principal:
+    return Principal(f"corp/{name}", "corp", name, expires_at, scope=scope)
+
+
+@dataclass
+class Clock:
+    now: float = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+    def forward(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
+
+
+@dataclass
+class Context:
+    """What a client carries, opened."""
+
+    staged: Staged | None
+
+
+@dataclass
+class Site:
+    """A gate, what it learned, and the upstream that tells it."""
+
+    text: str = field(default_factory=policy)
+    freshness: Freshness = field(default_factory=Freshness)
+    allowance: Allowance = field(default_factory=Allowance)
+    at_most: int = 1_000
+
+    def __post_init__(self) -> None:
+        self.clock = Clock()
+        self.upstream = FakeUpstream()
+        self.state: PolicyState = MemoryPolicySource(self.text).load(1)
+        self.tables = LearnedTables(lambda: self.state, self.freshness, self.at_most)
+        self.resolver = LearnedResolver(self.tables, self.upstream, self.clock, self.allowance)
+        self.gate = Gate(lambda: self.state, PolicyResolver(), frozenset(), frozenset(), self.resolver)
+        self.passage = self.new_passage()
+
+    def reload(self, text: str) -> None:
+        """Put another policy in force."""
+        self.state = MemoryPolicySource(text).load(self.state.epoch + 1)
+
+    def take(self, sighting: Sighting) -> Refusal | None:
+        return self.tables.take(sighting, self.clock.now)
+
+    def live(self, *tables: TableFacts, catalog: str = "lake") -> list[Refusal | None]:
+        """Let the upstream have these tables, and let them be seen."""
+        self.upstream.put(*tables, catalog=catalog)
+        return [self.take(Live(catalog, table)) for table in tables]
+
+    def drop(self, name: str, who: str = "owner", namespace: str = "sales") -> Refusal | None:
+        """Let a table be dropped through the facade."""
+        self.upstream.remove(name, namespace)
+        return self.take(Dropped("lake", namespace, name, f"corp/{who}", self.clock.now, self.uuid_of(name, namespace)))
+
+    def uuid_of(self, name: str, namespace: str = "sales") -> str | None:
+        """Return the UUID of the table that is known by this name."""
+        known = self.tables.ground.of("lake").by_name.get(table_key(namespace, name))
+        return None if known is None else known.facts.uuid
+
+    def stage(self, table: TableFacts, who: str = "owner", seconds: float = 3600.0) -> Staged:
+        """Return what the upstream hands out for a staged create."""
+        return Staged("lake", table, f"corp/{who}", self.clock.now + seconds)
+
+    @staticmethod
+    def new_passage() -> Passage:
+        return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1")
+
+    async def sign(
+        self,
+        key: str,
+        table: str | None = "orders",
+        who: str = "reader",
+        *,
+        method: str = "GET",
+        bucket: str = "lake",
+        query: str = "",
+        source: str = "",
+        catalog: str = "lake",
+        namespace: str = "sales",
+        bearer: str | None = None,
+        carried: Staged | None = None,
+        caller: Principal | None = None,
+        body: str | None = None,
+    ) -> Allow | Refused:
+        """Return what the gate says; a refusal is returned, not raised."""
+        path = f"/{key}" if key else ""
+        wire = WireRequest(
+            method=method,
+            uri=f"https://{bucket}.s3.us-east-1.amazonaws.com{path}{query}",
+            headers={"x-amz-copy-source": [source]} if source else {},
+            region="us-east-1",
+            body=body,
+        )
+        asks = caller or principal(who)
+        self.passage = self.new_passage()
+        self.passage.bearer = f"{asks.subject}-token" if bearer is None else bearer
+        self.passage.carried = None if carried is None else Context(carried)
+        self.passage.subject = Subject.of(asks)
+        target = BY_LOCATION if table is None else NamedTable(namespace, table)
+        try:
+            judged = self.gate.judge(self.passage, self.passage.subject, CatalogAddress(catalog), target, wire)
+            return await judged if inspect.isawaitable(judged) else judged
+        except Refused as refused:
+            return refused
+
+    async def reason(self, key: str, table: str | None = "orders", who: str = "reader", **asked: object) -> Reason:
+        """Return the reason of a refusal, ALLOWED otherwise."""
+        judged = await self.sign(key, table, who, **asked)  # type: ignore[arg-type]  # as given
+        return judged.reason if isinstance(judged, Refused) else Reason.ALLOWED
+
+    async def settle(self) -> None:
+        """Let what is asked beside the requests be answered."""
+        for _ in range(10):
+            await asyncio.sleep(0)

@@ -1,0 +1,132 @@
+"""Prove what somebody else's word adds to a decision, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from signproxy.errors import Reason
+from signproxy.model import Allow, Ceiling, Deny, Principal, Subject
+from signproxy.policy.catalog import Binding, Overlap, Table
+from signproxy.policy.decide import decide
+from signproxy.policy.privileges import mask_of
+from signproxy.policy.rights import SIGN_S3_READ_REQUEST
+from signproxy.policy.standing import Standing
+from signproxy.s3.operation import Operation
+from signproxy.s3.request import S3Request
+from tests.policy.world import ALICE, BOB, READ, SIGN, WRITE, World, grants, request
+
+KEY = "wh/orders/data/f"
+WORD = Standing("upstream@table:lake.sales.orders", SIGN_S3_READ_REQUEST)
+MARK = Standing("upstream@table:lake.sales.orders")
+
+GET = request(key=KEY)
+PUT = request(Operation.PUT_OBJECT, KEY)
+DELETE = request(Operation.DELETE_OBJECT, KEY)
+
+
+def _decide(
+    world: World, asked: S3Request, *owners: Table, standing: Standing | None, who: Principal = ALICE, **how: object
+) -> Allow | Deny:
+    subject = Subject(who, how.get("effective", who), (), how.get("ceiling", Ceiling.NONE))  # type: ignore[arg-type]  # by name
+    return decide(world.state, world.catalog, subject, owners, asked, standing)
+
+
+def _told(*args: object, **kwargs: object) -> tuple[Reason, str]:
+    decision = _decide(*args, **kwargs)  # type: ignore[arg-type]  # as given
+    if isinstance(decision, Deny):
+        return decision.reason, ""
+    return Reason.ALLOWED, decision.authority.rule_id
+
+
+@pytest.mark.parametrize(
+    ("given", "standing", "asked", "told"),
+    (
+        ((), None, GET, (Reason.NO_REMOTE_SIGN, "")),
+        ((), WORD, GET, (Reason.ALLOWED, "upstream@table:lake.sales.orders")),
+        ((), MARK, GET, (Reason.NO_REMOTE_SIGN, "")),
+        ((), WORD, PUT, (Reason.NO_WRITE_DATA, "")),
+        ((), WORD, DELETE, (Reason.NO_WRITE_DATA, "")),
+        ((WRITE,), WORD, PUT, (Reason.ALLOWED, "upstream@table:lake.sales.orders+analyst@table:lake.sales.orders")),
+        ((WRITE,), WORD, GET, (Reason.ALLOWED, "upstream@table:lake.sales.orders")),
+        ((WRITE,), MARK, GET, (Reason.NO_REMOTE_SIGN, "")),
+        ((SIGN, READ), MARK, GET, (Reason.ALLOWED, "upstream@table:lake.sales.orders+analyst@table:lake.sales.orders")),
+        ((SIGN, READ), Standing(sources=()), GET, (Reason.ALLOWED, "analyst@table:lake.sales.orders")),
+    ),
+)
+def test_a_word_stands_for_what_it_says_and_the_policy_for_the_rest(
+    given: tuple[str, ...], standing: Standing | None, asked: S3Request, told: tuple[Reason, str]
+) -> None:
+    """The upstream would let its readers write, or the audit trail name a grant that nobody has."""
+    world = World()
+    table = world.table(given=grants(*given))
+    assert _told(world, asked, table, standing=standing) == told
+
+
+def test_a_word_is_enough_for_somebody_whom_the_policy_does_not_know() -> None:
+    """Where the upstream authorizes, its users are nowhere else."""
+    world = World()
+    table = world.table()
+    assert _told(world, GET, table, standing=WORD, who=BOB) == (Reason.ALLOWED, WORD.voucher)
+    assert _told(world, PUT, table, standing=WORD, who=BOB) == (Reason.NO_WRITE_DATA, "")
+    # Nobody's rights are none at all.
+    half = Standing("half", mask_of([READ]))
+    assert _told(world, GET, table, standing=half, who=BOB) == (Reason.NO_REMOTE_SIGN, "")
+    for nothing in (MARK, None, Standing(sources=())):
+        assert _told(world, GET, table, standing=nothing, who=BOB) == (Reason.PRINCIPAL_UNKNOWN, "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    (
+        (request(key="wh/other/f"), Reason.OUTSIDE_TABLE),
+        (request(key="wh/orders/metadata/v1.metadata.json"), Reason.METADATA_PROTECTED),
+        (request(Operation.LIST_OBJECTS_V2, prefix="wh/"), Reason.OUTSIDE_TABLE),
+    ),
+)
+def test_a_word_moves_no_wall(asked: S3Request, reason: Reason) -> None:
+    """Locations and metadata are guarded against everybody."""
+    world = World()
+    table = world.table(given={})
+    assert _told(world, asked, table, standing=WORD) == (reason, "")
+
+
+def test_a_word_lifts_no_ceiling() -> None:
+    """Whoever was clamped to reading only reads, whoever vouches for him."""
+    world = World()
+    table = world.table(given=grants(WRITE))
+    word = Standing("dropped@table:lake.sales.orders", mask_of([SIGN, WRITE]))
+    assert _told(world, DELETE, table, standing=word) == (Reason.ALLOWED, word.voucher)
+    clamped = _told(world, DELETE, table, standing=word, ceiling=Ceiling.READ_ONLY)
+    assert clamped == (Reason.CEILING, "")
+    assert _told(world, GET, table, standing=word, ceiling=Ceiling.READ_ONLY)[0] is Reason.ALLOWED
+
+
+COPY = request(Operation.COPY_OBJECT, KEY, source="wh/other/f")
+
+
+@pytest.mark.parametrize("word", (0, SIGN_S3_READ_REQUEST))
+@pytest.mark.parametrize("readable", (True, False))
+def test_the_owners_of_a_copys_source_may_be_told(word: int, readable: bool) -> None:
+    """Learned tables are in no index of the catalog; a copy would read from a table that nobody judged."""
+    world = World(binding=Binding.BY_LOCATION)
+    table = world.table(given=grants(SIGN, WRITE))
+    stranger = World()
+    other = stranger.table("other", "wh/other/", grants(SIGN, READ) if readable else {})
+    for sources, expected in (((), False), ((other,), readable or bool(word)), (None, False)):
+        reason, rule = _told(world, COPY, table, standing=Standing("v", word, sources))
+        assert (reason is Reason.ALLOWED) is expected
+        assert reason in (Reason.ALLOWED, Reason.COPY_SOURCE_OUTSIDE)
+        if expected and not word:
+            assert rule == "v+analyst@table:lake.sales.orders+analyst@table:lake.sales.other"
+        if expected and word:
+            assert rule == "v+analyst@table:lake.sales.orders"
+
+
+def test_a_copy_inside_the_table_needs_nobodys_word_on_its_source() -> None:
+    """`binding: strict` copies inside the one table that was named."""
+    world = World(overlap=Overlap.FORBIDDEN)
+    table = world.table(given=grants(SIGN, WRITE))
+    inside = request(Operation.COPY_OBJECT, KEY, source="wh/orders/g")
+    for sources in ((), None):
+        assert _told(world, inside, table, standing=Standing("v", 0, sources))[0] is Reason.ALLOWED
+    assert _told(world, COPY, table, standing=Standing("v", 0, (table,)))[0] is Reason.COPY_SOURCE_OUTSIDE

@@ -1,0 +1,297 @@
+"""An upstream that is down, slow or breaks off, and what a client is told: its files depend on it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import Any
+
+import pytest
+
+from signproxy.audit.trail import OnError
+from signproxy.errors import Reason, Refused
+from signproxy.server.call_answers import CallAnswers
+from tests.catalog.scripted import Line, answer, error
+from tests.product import token_of
+from tests.server.facade import MOUNT, T1, Front, front, loaded, only
+
+COMMIT: tuple[str, str, Any] = ("POST", T1, {"requirements": [], "updates": []})
+RENAME = {"source": {"namespace": ["ns"], "name": "t1"}, "destination": {"namespace": ["ns"], "name": "t2"}}
+CHANGE = {"identifier": {"namespace": ["ns"], "name": "t1"}, "requirements": [], "updates": []}
+CHANGES: tuple[tuple[str, str, Any], ...] = (
+    COMMIT,
+    ("POST", "/v1/lake/namespaces/ns/tables", {"name": "t1"}),
+    ("POST", "/v1/lake/namespaces/ns/register", {"name": "t1", "metadata-location": "s3://lakehouse/t1/m"}),
+    ("DELETE", T1, None),
+    ("POST", "/v1/lake/tables/rename", RENAME),
+    ("POST", "/v1/lake/transactions/commit", {"table-changes": [CHANGE]}),
+    ("POST", "/v1/lake/namespaces", {"namespace": ["new"]}),
+    ("POST", "/v1/lake/namespaces/ns/properties", {"updates": {}}),
+    ("DELETE", "/v1/lake/namespaces/ns", None),
+    ("POST", "/v1/lake/namespaces/ns/views", {"name": "v"}),
+    ("POST", "/v1/lake/namespaces/ns/views/v", {"updates": []}),
+    ("DELETE", "/v1/lake/namespaces/ns/views/v", None),
+    ("POST", "/v1/lake/views/rename", RENAME),
+)
+READS: tuple[tuple[str, str, Any], ...] = (
+    ("GET", T1, None),
+    ("HEAD", T1, None),
+    ("GET", "/v1/lake/namespaces", None),
+    ("POST", f"{T1}/plan", {}),
+    ("POST", f"{T1}/tasks", {"plan-task": "x"}),
+    ("POST", f"{T1}/metrics", {"report-type": "scan-report"}),
+    ("GET", "/v1/config", None),
+)
+
+
+async def lose(line: Line, point: str) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    match point:
+        case "hangs":
+            await asyncio.sleep(5)
+        case "resets":
+            line.reset()
+        case "closes":
+            line.hang_up()
+        case "half head":
+            await line.send(head[:30])
+            line.reset()
+        case _:
+            await line.send(head + b'{"metadata": {')
+            line.hang_up()
+
+
+POINTS = ("hangs", "resets", "closes", "half head", "half body")
+
+
+class TestFaults:
+    """503 says that nothing happened, and to come again; 504 that nobody knows."""
+
+    @pytest.mark.parametrize(("method", "path", "body"), (*CHANGES, *READS))
+    async def test_an_upstream_that_is_down_is_503(self, method: str, path: str, body: object) -> None:
+        """A catalog that restarts would fail jobs instead of delaying them."""
+        async with front() as product:
+            product.upstream.says(loaded())
+            await product.load()
+            uri = "http://127.0.0.1:1"
+            (spec,) = (_moved(spec, uri) for spec in product.specs)
+            product.upstreams.commit(await product.upstreams.prepare([spec]))
+            found = await product.ask(method, path, body=body)
+            assert found.status == 503
+            assert found.headers["Retry-After"] == "5"
+            if method != "HEAD":
+                assert found.error["type"] == "ServiceUnavailableException"
+            # And what is known goes on being signed.
+            assert await product.signs(method="PUT") == 200
+
+    @pytest.mark.parametrize("point", POINTS)
+    @pytest.mark.parametrize(("method", "path", "body"), READS)
+    async def test_a_lost_answer_of_a_read_is_503(self, method: str, path: str, body: object, point: str) -> None:
+        """Java repeats a read on 503 with `Retry-After`, and gives the job up on anything else."""
+        if point == "half body" and (method == "HEAD" or path.endswith("/metrics")):
+            # No body is waited for, and the head says all there is to say.
+            point = "half head"
+        async with front() as product:
+            product.upstream.does(lambda line: lose(line, point))
+            found = await product.ask(method, path, body=body)
+            assert found.status == 503
+            assert "Retry-After" in found.headers
+            assert only(product.events()).reason == "upstream_unavailable"
+
+    @pytest.mark.parametrize("point", POINTS)
+    @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
+    async def test_a_lost_answer_of_a_change_is_504(self, method: str, path: str, body: object, point: str) -> None:
+        """On 503 or 4xx Java deletes the files of a commit that was made: the table is broken for good."""
+        if point == "half body" and (method == "DELETE" or "rename" in path or "transactions" in path):
+            # No body is waited for, and the head says all there is to say.
+            point = "half head"
+        async with front() as product:
+            product.upstream.says(loaded())
+            await product.load()
+            asked = len(product.upstream.asked)
+            product.upstream.does(lambda line: lose(line, point))
+            found = await product.ask(method, path, body=body)
+            assert found.status == 504
+            assert found.error["type"] == "GatewayTimeoutException"
+            assert "Retry-After" not in found.headers
+            assert len(product.upstream.asked) == asked + 1
+            event = product.events()[-1]
+        assert (event.reason, event.decision.value, event.http_status) == ("upstream_timeout", "error", 504)
+
+    @pytest.mark.parametrize(("method", "path", "body"), CHANGES[:6])
+    async def test_what_may_have_changed_is_asked_for_again(self, method: str, path: str, body: object) -> None:
+        """A table that was dropped or moved by a call without an answer would be signed for as before."""
+        async with front() as product:
+            product.upstream.says(loaded())
+            await product.load()
+            product.upstream.does(lambda line: lose(line, "resets"))
+            assert (await product.ask(method, path, body=body)).status == 504
+            product.upstream.says(loaded())
+            asked = len(product.upstream.asked)
+            assert await product.signs() == 200
+            assert len(product.upstream.asked) == asked + 1
+
+    @pytest.mark.parametrize(
+        "said",
+        (
+            answer(200, b"<html>"),
+            answer(200, {"metadata": {"location": "s3://lakehouse/t1"}}),
+            answer(307, None, {"Location": "http://127.0.0.1:1/"}),
+            b"SSH-2.0-OpenSSH\r\n\r\n",
+        ),
+    )
+    async def test_a_commit_with_an_answer_that_is_none_is_502(self, said: bytes) -> None:
+        """Java takes 502 for an unknown state as well, and keeps the files."""
+        async with front() as product:
+            product.upstream.says(said)
+            found = await product.ask(*COMMIT[:2], body=COMMIT[2])
+            assert found.status == 502
+            assert found.error["type"] == "BadGatewayException"
+
+    @pytest.mark.parametrize("status", (500, 502, 503, 504))
+    async def test_the_upstream_s_own_word_on_a_commit_passes(self, status: int) -> None:
+        """It knows what became of it: Java acts on the difference."""
+        async with front() as product:
+            product.upstream.says(error(status, "CommitStateUnknownException"))
+            found = await product.ask(*COMMIT[:2], body=COMMIT[2])
+            assert (found.status, found.error["type"]) == (status, "CommitStateUnknownException")
+
+    async def test_a_fault_of_our_own_does_not_undo_a_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A bug here would answer 503 to a commit that was made."""
+
+        async def fail(*_: object) -> None:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(CallAnswers, "of", fail)
+        async with front() as product:
+            product.upstream.says(loaded())
+            assert (await product.ask(*COMMIT[:2], body=COMMIT[2])).status == 504
+            assert (await product.load()).status == 503
+
+    @pytest.mark.parametrize("said", (loaded(), error(409, "CommitFailedException"), error(500, "X"), None))
+    async def test_a_trail_that_is_down_does_not_undo_a_commit(self, said: bytes | None) -> None:
+        """A full disk of the audit trail would make clients delete the files of commits that were made."""
+        async with front(on_error=OnError.DENY) as product:
+            if said is None:
+                product.upstream.does(lambda line: lose(line, "resets"))
+            else:
+                product.upstream.says(said)
+            product.trail._fail(f"no space: {errno.ENOSPC}")
+            found = await product.ask(*COMMIT[:2], body=COMMIT[2])
+            assert found.status == 504
+            # Nothing was changed by a read, and nothing is told without proof.
+            found = await product.load()
+            assert found.status == 503
+            assert b"lakehouse" not in found.content
+
+    async def test_a_client_that_leaves_in_the_middle_of_a_commit_leaves_doubt(self) -> None:
+        """The table would be signed for as it was, whatever the commit did to it."""
+        from signproxy.catalog.upstream_spec import Times
+
+        async with front(times=Times()) as product:
+            product.upstream.says(loaded())
+            await product.load()
+
+            async def wait(line: Line) -> None:
+                await asyncio.sleep(10)
+
+            product.upstream.does(wait)
+            writer = await _post(product, b'{"requirements":[],"updates":[]}')
+            await product.upstream.until_asked(2)
+            writer.close()
+            await asyncio.wait_for(product.upstream.gone.wait(), 5)
+            for _ in range(100):
+                if product.handler.in_flight == 0:
+                    break
+                await asyncio.sleep(0.01)
+            product.upstream.says(loaded())
+            assert await product.signs() == 200
+            assert product.upstream.last.method == "GET"
+
+    async def test_a_body_that_never_comes_is_no_fault_of_the_upstream(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The alarm on failing upstreams would ring because of a client."""
+        from signproxy.server import bodies
+
+        monkeypatch.setattr(bodies, "PART_SECONDS", 0.1)
+        async with front() as product:
+            product.upstream.says(answer(204))
+            reader, writer = await _connect(product)
+            writer.write(_head(f"{T1}/metrics", 1000) + b"{")
+            status = (await asyncio.wait_for(reader.readuntil(b"\r\n"), 5)).split()[1]
+            assert status == b"400"
+            assert product.upstreams.reports()[0].problem == ""
+            writer.close()
+
+    async def test_many_who_wait_do_not_hold_up_others(self) -> None:
+        """A catalog that hangs would take the sidecar with it."""
+        async with front() as product:
+            product.upstream.says(loaded())
+            await product.load()
+
+            async def wait(line: Line) -> None:
+                await asyncio.sleep(5)
+
+            product.upstream.does(wait)
+            waiting = [asyncio.ensure_future(product.ask("GET", "/v1/lake/namespaces")) for _ in range(50)]
+            await product.upstream.until_asked(20)
+            async with asyncio.timeout(0.4):
+                assert await product.signs() == 200
+            assert {found.status for found in await asyncio.gather(*waiting)} == {503}
+
+    async def test_one_caller_may_wait_for_so_much_and_no_more(self) -> None:
+        """One job with a thousand threads would use up every connection to the catalog."""
+        from signproxy.config.settings import LimitSettings
+
+        async with front() as product:
+            product.handler.limits.replace(LimitSettings(in_flight=2))
+
+            async def wait(line: Line) -> None:
+                await asyncio.sleep(5)
+
+            product.upstream.does(wait)
+            waiting = [asyncio.ensure_future(product.ask("GET", "/v1/lake/namespaces")) for _ in range(2)]
+            await product.upstream.until_asked(2)
+            found = await product.ask("GET", "/v1/lake/namespaces")
+            assert found.status == 429
+            await asyncio.gather(*waiting)
+
+
+async def test_an_exchange_that_fails_is_told_before_anything_is_sent() -> None:
+    """A commit would count as lost although nothing was sent."""
+    async with front() as product:
+
+        async def no_token(bearer: str, expires_at: float) -> str:
+            raise Refused(Reason.UPSTREAM_UNAVAILABLE, "token exchange: down")
+
+        bound = product.upstreams.of("lake")
+        assert bound is not None
+        bound.upstream.authorization = no_token  # type: ignore[method-assign]
+        assert (await product.ask(*COMMIT[:2], body=COMMIT[2])).status == 503
+        assert not product.upstream.asked
+
+
+def _moved(spec: Any, uri: str) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(spec, uri=uri)
+
+
+def _head(path: str, length: int) -> bytes:
+    lines = (
+        f"POST {MOUNT}{path} HTTP/1.1",
+        "Host: x",
+        f"Authorization: Bearer {token_of('writer')}",
+        f"Content-Length: {length}",
+    )
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _connect(product: Front) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, _, port = product.url.removeprefix("http://").rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def _post(product: Front, body: bytes) -> asyncio.StreamWriter:
+    _, writer = await _connect(product)
+    writer.write(_head(T1, len(body)) + body)
+    return writer

@@ -17,7 +17,19 @@ from bench.effort import FULL, SMOKE, Effort
 from bench.figures import Result
 from bench.process import LOAD_CORE, BenchFailed, end_children
 
-SUITES = ("sign", "sigv4", "policy_scale", "reload", "workers", "tls", "fairness", "startup")
+SUITES = (
+    "sign",
+    "sigv4",
+    "policy_scale",
+    "reload",
+    "workers",
+    "tls",
+    "fairness",
+    "startup",
+    "facade",
+    "overhead",
+    "spark_job",
+)
 """Each a module of this package with a `measure`; the order of results.json and of the page."""
 
 _OF_FIXED_EFFORT = frozenset({"sigv4", "policy_scale"})

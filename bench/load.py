@@ -12,7 +12,7 @@ import msgspec
 from bench import sign_request
 from bench.process import LOAD_CORE, BenchFailed, call, cpu_seconds, start
 
-_SCRIPT = Path(__file__).with_name("unique.lua")
+_SCRIPT = "unique.lua"
 _NUMBERS_PER_BURST = 10_000_000
 """More than any burst sends: no two bursts of a run share a number, so no URI ever comes twice."""
 
@@ -82,10 +82,18 @@ class Running(msgspec.Struct, frozen=True):
     log: Path
 
 
-def burst(signer: Signer, scratch: Path, *, connections: int, seconds: int, core: int | None = LOAD_CORE) -> Burst:
+def burst(
+    signer: Signer,
+    scratch: Path,
+    *,
+    connections: int,
+    seconds: int,
+    core: int | None = LOAD_CORE,
+    script: str = _SCRIPT,
+) -> Burst:
     """Load a signer for some seconds; fail if a single answer was not 200."""
     before = cpu_seconds(signer.pids)
-    report = finish(launch(signer, scratch, connections=connections, seconds=seconds, core=core))
+    report = finish(launch(signer, scratch, connections=connections, seconds=seconds, core=core, script=script))
     spent = cpu_seconds(signer.pids) - before
     return Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, report.max)
 
@@ -98,6 +106,7 @@ def launch(
     seconds: int,
     pause_ms: int = 0,
     core: int | None = LOAD_CORE,
+    script: str = _SCRIPT,
 ) -> Running:
     """Start wrk against a signer; each connection pauses between its requests. `finish` collects the report."""
     target = urlsplit(signer.url)
@@ -106,9 +115,16 @@ def launch(
     token = scratch / f"{signer.name}.token"
     token.write_text(signer.token)
     log = scratch / f"{signer.name}.wrk"
+    lua = Path(__file__).with_name(script)
     command = (
         *(require_wrk(), "-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={_PATIENCE}s", "--latency"),
-        *(f"--script={_SCRIPT}", f"{target.scheme}://{target.netloc}/", "--", target.path, str(template)),
+        *(
+            f"--script={lua}",
+            f"{target.scheme}://{target.netloc}/",
+            "--",
+            target.path,
+            str(template),
+        ),
         *(str(token) if signer.token else "", str(signer.next_number()), str(pause_ms)),
     )
     return Running(signer.name, start(command, core=core, log=log), log)

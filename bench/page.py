@@ -25,13 +25,19 @@ ratios by, and are not judged.
 
 - Processor time is the scheduler's own count (`/proc/PID/task/*/schedstat`) over all threads of the server.
 - The server runs alone on one core, wrk on another. Every request asks for **another file**, so no memo of a parsed
-  URI helps; every answer must be 200, and the signatures of samples are verified.
+  URI helps; every answer must be 200, and the signatures of samples are verified. The heads of the requests of one
+  connection are alike, as an engine's are, but for what they say of the length; signproxy reads such a head once.
 - What is measured is what serves: `python -m signproxy serve` with the check of the headers, the stamp in the query,
   metrics and a file sink on, a policy of 1,000 tables, and one RS256 token that was verified by an earlier request.
 - The floor is an empty aiohttp application on the same event loop. It reads the body, and answers as many bytes.
 - Waiting beside a crowd is measured at a modest rate, each caller over a connection of its own: from the moment at
   which a request was sent, or was due where the answer before held it up, to the moment at which the kernel received
   its answer. The crowd's load runs on the callers' core at the lowest priority, never on the server's.
+- The facade and the plain proxy that it is compared with stand in front of one catalog, which answers each load of a
+  table with the same 1 MiB; the proxy is an aiohttp application that hands on chunks as they come.
+- A whole client is Iceberg Java's S3FileIO in one JVM, which reads and writes through signproxy and with the store's
+  own keys in turns, one request after the other; this ratio is of wall-clock time, and the store is on loopback, where
+  its own answers take no longer than a signature. Over a network the share of the signature is smaller.
 - The peer is Project Nessie 0.99.0, its published runner jar, with RS256 bearer tokens and authorisation rules on,
   measured after 100,000 requests. It signs for a table of its own, with the same body.
 
@@ -39,8 +45,8 @@ ratios by, and are not judged.
 
 `make bench` runs all suites, writes the results and this page, and fails if a must is missed.
 `python -m bench --only sign` runs one suite and keeps the other rows; `--smoke` only shows that everything works
-and records nothing. Needed: `wrk` and `mvn` by name from the distribution; Nessie's jar, a Java for it and its
-object store are fetched by name into `${SIGNPROXY_CACHE:-~/.cache/signproxy}`.
+and records nothing. Needed: `wrk`, `mvn`, `go` and a JDK 17 by name from the distribution; Nessie's jar, a Java for it,
+Iceberg, and the stores are fetched by name into `${SIGNPROXY_CACHE:-~/.cache/signproxy}`.
 """
 
 _CLOSING = """\
@@ -64,6 +70,9 @@ _HEADINGS = {
     "tls": "TLS",
     "fairness": "Beside one who asks too much",
     "startup": "Start and idle",
+    "facade": "The catalog facade",
+    "overhead": "A whole client",
+    "spark_job": "A whole Spark job",
 }
 
 

@@ -1,16 +1,32 @@
-"""Collect what worked with which client on which store, for the compatibility page."""
+"""Collect what became of which operation with which client on which store, and write the compatibility page of it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FILE = Path(__file__).parents[2] / "docs" / "matrix.json"
+
+
+class Outcome(Enum):
+    """What became of an operation, as users are told it."""
+
+    WORKS = "works"
+    REFUSED = "refused"
+    """signproxy refuses it; `detail` is the reason's code."""
+    STORE_REFUSES = "refused by the store"
+    """It was signed, and the store cannot do it."""
+    CATALOG_REFUSES = "refused by the catalog"
+    """It was passed on, and that catalog does not do it."""
+    CLIENT_BUG = "client bug"
+    """`detail` says which one."""
+    FAILED = "failed"
 
 
 class Row(NamedTuple):
@@ -21,19 +37,22 @@ class Row(NamedTuple):
     store: str
     store_version: str
     operation: str
-    outcome: str = "passed"
+    way: str = ""
+    """Whether catalog calls pass signproxy, and to which catalog; empty where there are none."""
+    outcome: Outcome = Outcome.WORKS
+    detail: str = ""
 
     @property
-    def case(self) -> tuple[str, str, str, str, str]:
+    def case(self) -> tuple[str, ...]:
         """What the outcome is of."""
-        return self.client, self.client_version, self.store, self.store_version, self.operation
+        return self.client, self.client_version, self.way, self.store, self.store_version, self.operation
 
 
 class Matrix:
     """The rows of one run."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, str, str, str], str] = {}
+        self._rows: dict[tuple[str, ...], Row] = {}
 
     @contextmanager
     def row(self, row: Row) -> Iterator[None]:
@@ -41,15 +60,90 @@ class Matrix:
         try:
             yield
         except BaseException:
-            self._rows[row.case] = "failed"
+            self._rows[row.case] = row._replace(outcome=Outcome.FAILED, detail="")
             raise
-        self._rows.setdefault(row.case, row.outcome)
+        self._rows.setdefault(row.case, row)
 
     def write(self, file: Path) -> None:
         """Write the rows, sorted, so that a change shows as a difference; with the day and the commit of the run."""
-        rows = [Row(*case, outcome)._asdict() for case, outcome in sorted(self._rows.items())]
+        rows = [{**row._asdict(), "outcome": row.outcome.value} for _case, row in sorted(self._rows.items())]
         git = ("git", "-C", str(file.parent.parent), "rev-parse", "--short=12", "HEAD")
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit, "rows": rows}
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        file.with_suffix(".md").write_text(page(record))
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+_HEAD = """\
+<!-- Generated from docs/matrix.json by the end-to-end run (`make e2e`); do not edit. -->
+
+# What works with which client
+
+Every cell is what a real client did in front of a real store, in one run of `make e2e` ({date}, commit {commit}).
+Each request that reached a store was signed by signproxy and is in its audit trail, and no client had a key.
+
+* **works**: done, and what it did was looked at
+* **refused** (`reason`): signproxy refuses it, see the [reason codes](reasons.md)
+* **refused by the store**: signproxy signs it, and that store cannot do it
+* **refused by the catalog**: signproxy passes it on, and that catalog does not do it
+* **client bug**: the client does something wrong; what it is stands beside it
+
+A cell holds for all stores of its section, unless it names them; an empty one was not run. The last sections, in
+small letters, are no clients: the requests of a release, written and merged by the tests' own code.
+"""
+
+
+def page(record: Mapping[str, Any]) -> str:
+    """Return the page of a record."""
+    rows = [Row(**{**row, "outcome": Outcome(row["outcome"])}) for row in record["rows"]]
+    parts = [_HEAD.format(date=record["date"], commit=record["commit"])]
+    for client, way in dict.fromkeys((row.client, row.way) for row in rows):
+        section = [row for row in rows if (row.client, row.way) == (client, way)]
+        parts.append("\n".join(_section(client, way, section)) + "\n")
+    return "\n".join(parts)
+
+
+def _section(client: str, way: str, rows: list[Row]) -> Iterator[str]:
+    versions = sorted({row.client_version for row in rows}, key=_version_key)
+    stores = sorted({(row.store, row.store_version) for row in rows})
+    yield f"## {client}{f', {way}' if way else ''}"
+    yield ""
+    yield f"On {', '.join(f'{name} {version}' for name, version in stores)}."
+    yield ""
+    yield f"| operation | {' | '.join(versions)} |"
+    yield f"| --- |{' --- |' * len(versions)}"
+    for operation in sorted({row.operation for row in rows}, key=str.lower):
+        cells = (
+            _cell([row for row in rows if (row.operation, row.client_version) == (operation, version)], stores)
+            for version in versions
+        )
+        yield f"| {_plain(operation)} | {' | '.join(cells)} |"
+
+
+def _cell(rows: list[Row], stores: Iterable[tuple[str, str]]) -> str:
+    """Return one text where all stores of the section agree, else one for each store or group of them."""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        told.setdefault(_text(row), []).append(row.store)
+    names = {name for name, _version in stores}
+    if len(told) == 1 and {*next(iter(told.values()))} == names:
+        return next(iter(told))
+    return "; ".join(f"{text} ({', '.join(sorted(on))})" for text, on in sorted(told.items()))
+
+
+def _text(row: Row) -> str:
+    if not row.detail:
+        return row.outcome.value
+    detail = f"`{row.detail}`" if row.outcome is Outcome.REFUSED else _plain(row.detail)
+    return f"{row.outcome.value}: {detail}"
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _version_key(version: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdigit() else -1, part) for part in version.replace(" ", ".").split(".")]

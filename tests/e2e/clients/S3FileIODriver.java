@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -13,6 +14,10 @@ import org.apache.iceberg.io.FileInfo;
 import org.apache.iceberg.io.PositionOutputStream;
 import org.apache.iceberg.io.RangeReadable;
 import org.apache.iceberg.io.SeekableInputStream;
+import software.amazon.awssdk.core.sync.RequestBody;
+import software.amazon.awssdk.services.s3.S3Client;
+import software.amazon.awssdk.services.s3.model.CompletedPart;
+import software.amazon.awssdk.services.s3.model.Tag;
 
 public class S3FileIODriver {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -24,8 +29,18 @@ public class S3FileIODriver {
         asked.get("properties"), JSON.getTypeFactory().constructMapType(Map.class, String.class, String.class));
     try (S3FileIO io = new S3FileIO()) {
       io.initialize(properties);
-      files(io, asked);
-      denied(io, asked);
+      if (asked.has("ranges")) {
+        ranges(io, asked);
+      } else {
+        files(io, asked);
+        requests(io.client(), asked);
+        denied(io, asked);
+      }
+      for (Map.Entry<String, JsonNode> variant : asked.get("variants").properties()) {
+        Map<String, String> with = new HashMap<>(properties);
+        variant.getValue().properties().forEach(entry -> with.put(entry.getKey(), entry.getValue().asText()));
+        variant(variant.getKey(), with, asked);
+      }
       step("end", () -> write(io, asked.get("root").asText() + "/end", new byte[0]));
     }
     System.out.write(JSON.writeValueAsBytes(OUTCOMES));
@@ -67,6 +82,114 @@ public class S3FileIODriver {
     step("list_after_delete", () -> list(io, root + "/data/"));
   }
 
+  /** What S3FileIO does in trouble and in bulk, and what SDKs can do besides: by its own client, so with its signer. */
+  private static void requests(S3Client s3, JsonNode asked) {
+    String bucket = asked.get("bucket").asText();
+    String root = asked.get("root").asText().substring("s3://".length() + bucket.length() + 1);
+    String key = root + "/data/requests";
+    RequestBody part = RequestBody.fromBytes(new byte[5 * 1024 * 1024]);
+    step("put", () -> s3.putObject(r -> r.bucket(bucket).key(key), RequestBody.fromString("0123456789")).eTag() != null);
+    step("list_pages", () -> {
+      for (int number = 0; number < 5; number++) {
+        String name = root + "/pages/" + number;
+        s3.putObject(r -> r.bucket(bucket).key(name), RequestBody.empty());
+      }
+      return s3.listObjectsV2Paginator(r -> r.bucket(bucket).prefix(root + "/pages/").maxKeys(2)).contents().stream()
+          .count();
+    });
+    step("abort", () -> {
+      String aborted = root + "/data/aborted";
+      String upload = s3.createMultipartUpload(r -> r.bucket(bucket).key(aborted)).uploadId();
+      s3.uploadPart(r -> r.bucket(bucket).key(aborted).uploadId(upload).partNumber(1), part);
+      int parts = s3.listParts(r -> r.bucket(bucket).key(aborted).uploadId(upload)).parts().size();
+      s3.abortMultipartUpload(r -> r.bucket(bucket).key(aborted).uploadId(upload));
+      return parts;
+    });
+    step("copy", () -> {
+      s3.copyObject(
+          r -> r.sourceBucket(bucket).sourceKey(key).destinationBucket(bucket).destinationKey(root + "/data/copied"));
+      return s3.getObjectAsBytes(r -> r.bucket(bucket).key(root + "/data/copied")).asUtf8String();
+    });
+    step("copy_part", () -> {
+      String joined = root + "/data/joined";
+      String upload = s3.createMultipartUpload(r -> r.bucket(bucket).key(joined)).uploadId();
+      String tag = s3.uploadPartCopy(
+          r -> r.sourceBucket(bucket).sourceKey(key).destinationBucket(bucket).destinationKey(joined).uploadId(upload)
+              .partNumber(1)).copyPartResult().eTag();
+      CompletedPart copied = CompletedPart.builder().partNumber(1).eTag(tag).build();
+      s3.completeMultipartUpload(
+          r -> r.bucket(bucket).key(joined).uploadId(upload).multipartUpload(u -> u.parts(copied)));
+      return s3.headObject(r -> r.bucket(bucket).key(joined)).contentLength();
+    });
+    step("get_if_match", () -> {
+      String tag = s3.headObject(r -> r.bucket(bucket).key(key)).eTag();
+      return s3.getObjectAsBytes(r -> r.bucket(bucket).key(key).ifMatch(tag)).asUtf8String();
+    });
+    step("tags", () -> {
+      Tag tag = Tag.builder().key("team").value("sales").build();
+      s3.putObjectTagging(r -> r.bucket(bucket).key(key).tagging(t -> t.tagSet(tag)));
+      return s3.getObjectTagging(r -> r.bucket(bucket).key(key)).tagSet().get(0).value();
+    });
+    step("get_acl", () -> s3.getObjectAcl(r -> r.bucket(bucket).key(key)).toString());
+    step("put_acl", () -> s3.putObjectAcl(r -> r.bucket(bucket).key(key).acl("public-read")).toString());
+    step("delete_tags", () -> s3.deleteObjectTagging(r -> r.bucket(bucket).key(key)).toString());
+    step("head_bucket", () -> s3.headBucket(r -> r.bucket(bucket)).toString());
+    step("list_v1", () -> s3.listObjects(r -> r.bucket(bucket).prefix(root + "/")).toString());
+    step("list_bucket", () -> s3.listObjectsV2(r -> r.bucket(bucket)).toString());
+    step("list_buckets", () -> s3.listBuckets().toString());
+    step("list_versions", () -> s3.listObjectVersions(r -> r.bucket(bucket).prefix(root + "/")).toString());
+    step("bucket_policy", () -> s3.getBucketPolicy(r -> r.bucket(bucket)).toString());
+    step("delete_bucket", () -> s3.deleteBucket(r -> r.bucket(bucket)).toString());
+  }
+
+  /** Reads pieces of one file, as a Parquet reader does; some of them twice. */
+  private static void ranges(S3FileIO io, JsonNode asked) {
+    String location = asked.get("root").asText() + "/data/ranges";
+    int count = asked.get("ranges").asInt();
+    step("write", () -> write(io, location, "0123456789".repeat(count).getBytes(StandardCharsets.UTF_8)));
+    step("ranges", () -> {
+      List<String> found = new ArrayList<>();
+      for (int number = 0; number < count; number++) {
+        found.add(range(io, location, 10 * number + number % 10, 1));
+      }
+      return String.join("", found);
+    });
+    step("tail", () -> tail(io, location, 3));
+    step("read", () -> read(io, location).length());
+    step("length", () -> io.newInputFile(location).getLength());
+    step("overwrite", () -> write(io, location, "abc".getBytes(StandardCharsets.UTF_8)));
+    step("read_overwritten", () -> read(io, location));
+    step("delete_first", () -> {
+      io.deleteFiles(List.of(location));
+      return io.newInputFile(location).exists();
+    });
+    step("delete_second", () -> {
+      write(io, location + "-2", new byte[0]);
+      io.deleteFiles(List.of(location + "-2"));
+      return io.newInputFile(location + "-2").exists();
+    });
+  }
+
+  /** Writes with properties that add headers, and reads what was written. */
+  private static void variant(String name, Map<String, String> properties, JsonNode asked) {
+    String root = asked.get("root").asText() + "/" + name.replace(' ', '-');
+    int size = asked.get("large").asInt();
+    try (S3FileIO io = new S3FileIO()) {
+      io.initialize(properties);
+      step(name + ": write", () -> write(io, root + "/plain", "0123456789".getBytes(StandardCharsets.UTF_8)));
+      if (!OUTCOMES.get(name + ": write").has("value")) {
+        return;
+      }
+      step(name + ": read", () -> read(io, root + "/plain"));
+      step(name + ": multipart", () -> write(io, root + "/large", new byte[size]));
+      step(name + ": length", () -> io.newInputFile(root + "/large").getLength());
+      step(name + ": delete", () -> {
+        io.deleteFiles(List.of(root + "/plain", root + "/large"));
+        return list(io, root + "/").size();
+      });
+    }
+  }
+
   private static void denied(S3FileIO io, JsonNode asked) {
     String denied = asked.get("denied").asText();
     String readOnly = asked.get("read_only").asText();
@@ -82,6 +205,12 @@ public class S3FileIODriver {
     step("read_only_read", () -> read(io, readOnly + "/data/file"));
     step("read_only_write", () -> write(io, readOnly + "/data/new", content));
     step("metadata_write", () -> write(io, root + "/metadata/00000-a.metadata.json", content));
+    String once = asked.get("once").asText();
+    step("once_write", () -> write(io, once + "/data/once", "first".getBytes(StandardCharsets.UTF_8)));
+    step("once_overwrite", () -> write(io, once + "/data/once", "second".getBytes(StandardCharsets.UTF_8)));
+    step("once_read", () -> read(io, once + "/data/once"));
+    step("once_lost", () -> write(io, once + "/answer-is-lost/once", "first".getBytes(StandardCharsets.UTF_8)));
+    step("once_lost_read", () -> read(io, once + "/answer-is-lost/once"));
     step("manifest_write", () -> write(io, root + "/metadata/snap-1.avro", content));
   }
 
@@ -134,6 +263,14 @@ public class S3FileIODriver {
     return location;
   }
 
+  private static String causes(Throwable error) {
+    List<String> told = new ArrayList<>();
+    for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+      told.add(cause.getClass().getSimpleName() + ": " + cause.getMessage());
+    }
+    return String.join("\n", told);
+  }
+
   private static void step(String name, Callable<Object> action) {
     ObjectNode outcome = OUTCOMES.putObject(name);
     try {
@@ -141,8 +278,7 @@ public class S3FileIODriver {
     } catch (Exception error) {
       outcome.put("error", error.getClass().getSimpleName());
       outcome.put("message", String.valueOf(error.getMessage()));
-      Throwable cause = error.getCause();
-      outcome.put("cause", cause == null ? "" : cause.getClass().getSimpleName() + ": " + cause.getMessage());
+      outcome.put("cause", causes(error));
     }
   }
 }

@@ -1,15 +1,17 @@
-"""Start one lake for all clients."""
+"""Lay out the lakes of all clients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from tests.e2e.clients.drive import Lake, run_lake
+from tests.e2e.clients.drive import Lakes
+from tests.e2e.conftest import Shelf
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    with run_lake(tmp_path_factory.mktemp("lake")) as running:
-        yield running
+def lakes(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakes]:
+    with ExitStack() as stack:
+        yield Lakes(shelf, tmp_path_factory, stack)

@@ -12,6 +12,7 @@ from signproxy.cli.clients import Client, Mode, configuration
 from tests.e2e.catalogs.authority import IDP
 from tests.e2e.catalogs.lakehouse import ANALYST, PRINCIPALS, WRITER, Lakehouse
 from tests.e2e.catalogs.namespaces import APPLICATION, CATALOG, JAVA, READABLE
+from tests.e2e.catalogs.nessie import NAME as NESSIE_NAME
 from tests.e2e.clients import install, maven
 from tests.e2e.clients.drive import CLIENT_TIMEOUT
 from tests.e2e.clients.rig import Run
@@ -64,12 +65,19 @@ def properties(lakehouse: Lakehouse, version: str, user: str, query_id: str) -> 
     )
 
 
+def plans(lakehouse: Lakehouse) -> bool:
+    """Return whether the catalog plans scans; a client that insists on it fails on one that does not."""
+    return lakehouse.catalogs[CATALOG].name != NESSIE_NAME
+
+
 def drive(lakehouse: Lakehouse, home: Path, version: str, namespace: str, **more: Any) -> Run:
     """Run the driver to its end."""
     asked = {"cities": CITIES, "namespace": namespace, **more}
     for name, user in (("writer", WRITER), ("planner", WRITER), ("reader", ANALYST)):
         asked[name] = properties(lakehouse, version, user, namespace)
     asked["planner"] |= ASKED_OF_THE_CATALOG
+    if not plans(lakehouse):
+        del asked["planner"]["scan-planning-mode"]
     class_path = maven.compiled(DRIVER, install.jars(version))
     command = (install.java(), "-Xmx512m", "-cp", class_path, "CatalogDriver")
     return lakehouse.rig.run(command, home, stdin=json.dumps(asked).encode(), timeout=CLIENT_TIMEOUT)
@@ -87,6 +95,8 @@ def test_tables_of_a_catalog_work(lakehouse: Lakehouse, matrix: Matrix, tmp_path
         return Row(CLIENT, version, store.name, store.version, operation, way=lakehouse.way(CATALOG))
 
     for operation, step, expected in STEPS:
+        if step == PLANNED and not plans(lakehouse):
+            continue
         with matrix.row(row(operation)):
             assert run.value(step) == expected, step
     with matrix.row(

@@ -88,7 +88,7 @@ class Run:
         stamps = Counter(call.stamp for call in self.calls)
         assert stamps.keys() == allowed.keys(), allowed.keys() - stamps.keys()
         for stamp, count in stamps.items():
-            assert count == 1 or (cached and allowed[stamp]["cacheable"]), (count, allowed[stamp])
+            assert count == 1 or (cached and allowed[stamp].get("cacheable")), (count, allowed[stamp])
         assert len({event["event_id"] for event in self.events}) == len(self.events)
         for event in self.events:
             assert event["principal"] in principals, event

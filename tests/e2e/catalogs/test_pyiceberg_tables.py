@@ -12,6 +12,7 @@ from signproxy.cli.clients import Client, configuration
 from tests.e2e.catalogs.authority import IDP
 from tests.e2e.catalogs.lakehouse import ANALYST, PRINCIPALS, WRITER, Lakehouse
 from tests.e2e.catalogs.namespaces import APPLICATION, CATALOG, PYICEBERG, READABLE
+from tests.e2e.catalogs.seam import call
 from tests.e2e.clients import install
 from tests.e2e.clients.drive import CLIENT_TIMEOUT
 from tests.e2e.clients.rig import Run
@@ -98,3 +99,19 @@ def test_tables_of_a_catalog_work(lakehouse: Lakehouse, matrix: Matrix, tmp_path
     assert read == {READABLE}
     with matrix.row(row("application and query in the audit")):
         assert {(event["application"], event["query_id"]) for event in run.events} == {(APPLICATION, namespace)}
+
+
+@pytest.mark.ci
+def test_the_refused_delete_says_what_does_it_instead(lakehouse: Lakehouse) -> None:
+    """PyIceberg shows the status alone; who looks at the answer must not have to look any further."""
+    rig = lakehouse.rig
+    asked = {
+        "method": "POST",
+        "region": rig.store.region,
+        "uri": f"{rig.relay.origin}/{rig.bucket}?delete",
+        "headers": {"x-amz-checksum-crc32": ["AAAAAA=="], "x-amz-sdk-checksum-algorithm": ["CRC32"]},
+    }
+    token = lakehouse.authority.token(WRITER)
+    status, answer = call(f"{rig.url}/catalogs/{CATALOG}/v1/aws/s3/sign", "POST", token, asked)
+    assert (status, answer["error"]["type"]) == (400, "InvalidDeleteBody")
+    assert "Iceberg Java" in answer["error"]["message"]

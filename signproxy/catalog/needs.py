@@ -44,6 +44,8 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     privileges: int
     namespace: str | None = None
     name: str | None = None
+    made: str | None = None
+    """The table that a commit makes in the namespace: it was staged before, and a token may be good for it."""
 
 
 RULES = {
@@ -154,7 +156,7 @@ def _of_path(call: CatalogCall, rule: Rule, query: str) -> Need:
 def _of_commit(commit: Commit) -> Need:
     namespace, name = commit.place
     if commit.creates:
-        return Need(_CREATES, namespace)
+        return Need(_CREATES, namespace, made=name)
     return Need(_CHANGES, namespace, name)
 
 

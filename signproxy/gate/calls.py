@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from signproxy.errors import Reason, Refused
 from signproxy.gate.address import CatalogAddress, known_catalog
 from signproxy.gate.passage import Passage
@@ -23,19 +25,26 @@ _READS = LISTS | int(
 """What somebody who only ever reads may need."""
 
 
+class CallPlace(NamedTuple):
+    """What a call is about: the catalog (`namespace` is None), a namespace, or a table or view in it."""
+
+    namespace: str | None = None
+    name: str | None = None
+    made: str | None = None
+    """The table that the call makes in the namespace, where it was staged before: a token may be good for it alone."""
+
+
+WHOLE_CATALOG = CallPlace()
+
+
 def admit_call(
-    passage: Passage,
-    state: PolicyState,
-    subject: Subject,
-    address: CatalogAddress,
-    need: int,
-    place: tuple[str | None, str | None],
+    passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress, need: int, place: CallPlace
 ) -> Catalog:
     """Return the catalog if the subject may make a call that needs these privileges at this place; raise Refused."""
     catalog = known_catalog(passage, state, subject, address)
-    namespace, name = place
+    namespace, name, made = place
     if subject.caller.scope is not None and need:
-        check_name(subject.caller.scope, catalog, namespace, name)
+        check_name(subject.caller.scope, catalog, namespace, name or made)
     table = None if namespace is None or name is None else TableId(catalog.name, namespace, name)
     if need & ~_READS and (subject.ceiling is not Ceiling.NONE or subject.delegated):
         raise _refuse(passage, Reason.CEILING, f"delegated: {subject.delegated}, {subject.ceiling.value}", table)

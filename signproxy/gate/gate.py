@@ -8,7 +8,7 @@ import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.address import CatalogAddress, known_catalog
-from signproxy.gate.calls import admit_call, may_see
+from signproxy.gate.calls import WHOLE_CATALOG, CallPlace, admit_call, may_see
 from signproxy.gate.passage import Passage
 from signproxy.gate.scope import check_tables, check_target
 from signproxy.inventory.asked import Found
@@ -134,20 +134,13 @@ class Gate:
         return catalog
 
     def admit_call(
-        self,
-        passage: Passage,
-        subject: Subject,
-        address: CatalogAddress,
-        need: int,
-        namespace: str | None,
-        name: str | None,
+        self, passage: Passage, subject: Subject, address: CatalogAddress, need: int, place: CallPlace = WHOLE_CATALOG
     ) -> Catalog:
         """Return the catalog if the subject may make a catalog call that needs these privileges at this place.
 
-        The place is the catalog (`namespace` is None), a namespace, or a table or view in it, whether or not it
-        exists. Whether remote signing is on does not matter. Raise Refused.
+        The place need not exist. Whether remote signing is on does not matter. Raise Refused.
         """
-        return admit_call(passage, self._state(), subject, address, need, (namespace, name))
+        return admit_call(passage, self._state(), subject, address, need, place)
 
     def may_see(self, catalog: Catalog, subject: Subject, namespace: str, name: str | None) -> bool:
         """Whether a namespace (`name` is None), or a table or view in it, may stand in a list for the subject."""

@@ -26,6 +26,7 @@ from signproxy.catalog.upstream_paths import MAX_CONFIG
 from signproxy.catalog.upstream_spec import Effect
 from signproxy.catalog.upstreams import Bound, Upstreams
 from signproxy.errors import Reason, Refused
+from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
@@ -177,7 +178,8 @@ class Facade:
             body = Arriving(request)
         passage.target = _target(call, said)
         for need in needs(call, query, said):
-            catalog = self._gate.admit_call(passage, subject, address, need.privileges, need.namespace, need.name)
+            place = CallPlace(need.namespace, need.name, need.made)
+            catalog = self._gate.admit_call(passage, subject, address, need.privileges, place)
         if call.kind is CallKind.LOAD_CREDENTIALS:
             # Keys that the upstream made would be thrown away.
             self._recorder.passed(passage, 200)
@@ -261,7 +263,7 @@ class Facade:
 
     def _bound(self, passage: Passage, subject: Subject, address: CatalogAddress) -> tuple[Catalog, Bound] | None:
         """Return the catalog if the caller may know of it, and its upstream."""
-        catalog = self._gate.admit_call(passage, subject, address, 0, None, None)
+        catalog = self._gate.admit_call(passage, subject, address, 0)
         bound = self._upstreams.of(catalog.name)
         return None if bound is None or catalog.learning is None else (catalog, bound)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress
 from signproxy.inventory.questions import Allowance
 from signproxy.model import Subject, TableScope
@@ -34,7 +35,11 @@ async def _call() -> Reason:
     need = int(Privilege.TABLE_DROP)
     try:
         site.gate.admit_call(
-            site.passage, Subject.of(principal("reader")), CatalogAddress("lake"), need, "sales", "orders"
+            site.passage,
+            Subject.of(principal("reader")),
+            CatalogAddress("lake"),
+            need,
+            CallPlace("sales", "orders"),
         )
     except Refused as refused:
         return refused.reason

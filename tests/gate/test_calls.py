@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress
 from signproxy.model import Ceiling, Principal, Subject, TableId, TableScope
 from signproxy.policy.privileges import Privilege, mask_of
@@ -32,7 +33,11 @@ def _admit(
     site.passage = site.new_passage()
     try:
         catalog = site.gate.admit_call(
-            site.passage, subject, CatalogAddress(str(how.get("catalog", "lake"))), need, namespace, name
+            site.passage,
+            subject,
+            CatalogAddress(str(how.get("catalog", "lake"))),
+            need,
+            CallPlace(namespace, name, how.get("made")),  # type: ignore[arg-type]  # by name
         )
     except Refused as refused:
         return refused.reason
@@ -162,6 +167,15 @@ def test_a_tables_token_makes_that_tables_calls(
     assert _admit(site, scoped, DROP, namespace, name) is told
     # What needs no privilege touches no table.
     assert _admit(site, scoped, 0, namespace, name) is ALLOWED
+
+
+def test_a_tables_token_makes_the_table_that_was_staged_and_no_other() -> None:
+    """The commit that makes a staged table needs its privilege at the namespace: the token has to do for that too."""
+    site = Site(policy("authorizer: catalog"))
+    scoped = principal("owner", scope=SCOPE)
+    assert _admit(site, scoped, CREATE, "sales\x1feu", made="orders") is ALLOWED
+    assert _admit(site, scoped, CREATE, "sales\x1feu", made="other") is Reason.NOT_IN_SCOPE
+    assert _admit(site, scoped, CREATE, "sales", made="orders") is Reason.NOT_IN_SCOPE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import re
 
 from signproxy.identity.authenticator import Known
 
-_LINE = re.compile(r"(?m)^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e]*)\r\n")
+# Possessive: a value of blanks that does not end as it should would else be tried once for each of them.
+_LINE = re.compile(r"(?m)^([!#$%&'*+\-.^_`|~0-9A-Za-z]++):[ \t]*+([\t\x20-\x7e]*+)\r\n")
 _PATH = re.compile(r"/[!-~]*")
 _VERSION = b" HTTP/1.1"
 

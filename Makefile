@@ -79,7 +79,8 @@ lock: ## Pin the dependencies anew after a change of pyproject.toml (UPGRADE=--u
 	build/lock/bin/python -m pip --disable-pip-version-check install --quiet $(UV)
 	$(LOCK) pyproject.toml -o requirements/run.txt
 	$(LOCK) --extra demo -c requirements/run.txt pyproject.toml -o requirements/demo.txt
-	$(LOCK) --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
+	$(LOCK) --extra pipeline -c requirements/run.txt pyproject.toml -o requirements/pipeline.txt
+	$(LOCK) --extra test -c requirements/run.txt -c requirements/pipeline.txt pyproject.toml -o requirements/test.txt
 	echo 'setuptools>=80' | $(LOCK) - -o requirements/build.txt
 
 clean: ## Remove the environment and everything that was generated and is not committed.

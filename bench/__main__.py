@@ -29,6 +29,9 @@ SUITES = (
     "facade",
     "overhead",
     "spark_job",
+    "forward_large",
+    "forward_small",
+    "forward_memory",
 )
 """Each a module of this package with a `measure`; the order of results.json and of the page."""
 

@@ -40,13 +40,23 @@ ratios by, and are not judged.
   its own answers take no longer than a signature. Over a network the share of the signature is smaller.
 - The peer is Project Nessie 0.99.0, its published runner jar, with RS256 bearer tokens and authorisation rules on,
   measured after 100,000 requests. It signs for a table of its own, with the same body.
+- The transparent mode is measured with a store in memory: nginx for what is read, and a program that throws away what
+  is written. Store and load share one core, and every proxy has the other to itself in its turn. nginx as a proxy
+  hands on what it is asked, and neither signs nor decides; Envoy 1.40 signs, with `aws_request_signing`; both have one
+  worker and settings chosen for speed. signproxy finds the table, decides, signs anew and writes an event. Before
+  anything is measured, objects go through each of them both ways and are compared byte for byte, and the signatures
+  that arrive at the store are verified. Over TLS all of them speak the cipher that S3 chooses.
+- Small objects are asked for twice: with a bearer token, and with a key that signproxy issued, so that the caller's
+  own signature is verified as well. Those requests are signed in advance. No two heads are alike: each asks for
+  another name, and names its call as SDKs do.
 
 ## How to run it
 
 `make bench` runs all suites, writes the results and this page, and fails if a must is missed.
 `python -m bench --only sign` runs one suite and keeps the other rows; `--smoke` only shows that everything works
-and records nothing. Needed: `wrk`, `mvn`, `go` and a JDK 17 by name from the distribution; Nessie's jar, a Java for it,
-Iceberg, and the stores are fetched by name into `${SIGNPROXY_CACHE:-~/.cache/signproxy}`.
+and records nothing. Needed: `wrk`, `nginx-light`, `gcc`, `mvn`, `go` and a JDK 17 by name from the distribution;
+Nessie's jar, a Java for it, Envoy, Iceberg, and the stores are fetched by name into
+`${SIGNPROXY_CACHE:-~/.cache/signproxy}`. Objects are kept in `/dev/shm`, 350 MiB of it.
 """
 
 _CLOSING = """\
@@ -59,6 +69,9 @@ allows: the rows `policy_scale.judge*` and `policy_scale.decide*` say how much, 
 Two cores on loopback have no network. Absolute figures, and latencies above all, are those of one small virtual
 machine. Tokens are verified once and then remembered until they end: the first request of a token costs an RS256
 verification more. Nessie does more than sign; the comparison is what one signature costs the one who runs it.
+
+On loopback, bytes cost the kernel less than on a network, and the load of large objects is thrown away before it is
+copied: gigabytes per second are ceilings, and only the ratios say something.
 """
 
 _HEADINGS = {
@@ -73,6 +86,9 @@ _HEADINGS = {
     "facade": "The catalog facade",
     "overhead": "A whole client",
     "spark_job": "A whole Spark job",
+    "forward_large": "Large objects through the transparent mode",
+    "forward_small": "Small objects through the transparent mode",
+    "forward_memory": "Memory of the transparent mode",
 }
 
 

@@ -32,6 +32,18 @@ class TableScope(msgspec.Struct, frozen=True, gc=False):
     """Empty where the token was handed out for a name alone."""
 
 
+class KeyScope(msgspec.Struct, frozen=True, gc=False):
+    """What an emulated key is good for: a catalog, a namespace with everything below it, or one table."""
+
+    catalog: str
+    namespace: str = ""
+    """Levels joined by U+001F; empty for the whole catalog."""
+    table: str = ""
+    """Empty for the whole namespace."""
+    uuid: str = ""
+    """Of the table; empty where the key was issued for a name alone."""
+
+
 class Principal(msgspec.Struct, frozen=True, gc=False):
     """A caller whose token was verified. `name` is `<issuer>/<claim>`."""
 
@@ -47,6 +59,15 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     pod: Pod | None = None
     scope: TableScope | None = None
     """The table that its token is limited to; None for every other token."""
+    key_scope: KeyScope | None = None
+    """What its emulated key is limited to; None where it is not."""
+
+    @property
+    def scopes(self) -> tuple[KeyScope, ...]:
+        """Everything that limits it, as if it all were the scopes of keys; nothing where nothing does."""
+        token, key = self.scope, self.key_scope
+        of_token = () if token is None else (KeyScope(token.catalog, token.namespace, token.name, token.uuid),)
+        return of_token if key is None else (*of_token, key)
 
 
 class Ceiling(Enum):
@@ -85,6 +106,16 @@ class TableId(msgspec.Struct, frozen=True, gc=False):
         return ".".join((self.catalog, *self.namespace.split(NAMESPACE_SEPARATOR), self.name))
 
 
+class VolumeId(msgspec.Struct, frozen=True, gc=False):
+    """A volume's full name."""
+
+    catalog: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.catalog}/{self.name}"
+
+
 class NamedTable(msgspec.Struct, frozen=True, gc=False):
     """The target of a table-scoped route: the table that the path names."""
 
@@ -108,14 +139,16 @@ class Authority(Protocol):
 
 
 class Allow(msgspec.Struct, frozen=True, gc=False):
-    """The request may be served; `table` is the table it was judged for."""
+    """The request may be served; `table` is the table it was judged for, if it was judged for one."""
 
-    table: TableId
+    table: TableId | None
     authority: Authority
     write_once: bool = False
     """`overwrite: forbid`: the way must guard the write with a signed `If-None-Match: *`."""
     unsafe_storage: bool = False
     """The operator accepted by name that the store does not check unsigned headers."""
+    volume: VolumeId | None = None
+    """The volume it was judged for, where that is no table. What concerns a bucket alone is judged for neither."""
 
 
 class Deny(msgspec.Struct, frozen=True, gc=False):
@@ -124,6 +157,7 @@ class Deny(msgspec.Struct, frozen=True, gc=False):
     reason: Reason
     detail: str = ""
     table: TableId | None = None
+    volume: VolumeId | None = None
 
 
 Decision = Allow | Deny

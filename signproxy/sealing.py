@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 import re
 from collections.abc import Sequence
@@ -37,6 +38,10 @@ _TAG_BYTES = 16
 _KID_BYTES = 6
 """Enough to tell the few secrets of an installation apart, and far too little to find one by."""
 
+_MARK_BYTES = 16
+MARK_LENGTH = 22
+"""Characters of a mark: its bytes in base64 without padding."""
+
 _SALT = b"signproxy sealing 1"
 
 
@@ -45,6 +50,9 @@ class Purpose(Enum):
 
     TABLE_TOKEN = "spt1"  # noqa: S105 - the beginning of tokens, and no token
     CONTEXT = "spc1"
+    UPLOAD_ID = "spu1"
+    S3_KEY = "spk1"
+    S3_SECRET = "sps1"  # noqa: S105 - names what is derived, and is no secret
 
 
 class Fault(Enum):
@@ -152,17 +160,105 @@ class Sealer:
         """Return the keys by their ids; made when first needed, for a sidecar that seals nothing loads no library."""
         if not self._keys:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - see above
-            from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415 - see above
-            from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415 - see above
 
-            info = self._purpose.value.encode()
-            for secret in self._secrets:
-                key = HKDF(SHA256(), _KEY_BYTES, _SALT, info).derive(secret.reveal())
-                # Of the key and not of the secret: ids of two purposes have nothing in common.
-                kid = base64.urlsafe_b64encode(hashlib.sha256(key).digest()[:_KID_BYTES]).decode()
-                self._keys.setdefault(kid, AESGCM(key))
+            self._keys = {kid: AESGCM(key) for kid, key in derived_keys(self._secrets, self._purpose).items()}
             self._current = next(iter(self._keys))
         return self._keys
+
+
+class Deriver:
+    """Derives secrets from names: with the first of its own for a new name, and again with the one of a `kid`.
+
+    Nothing has to be kept of what was derived, and it ends with the secret that it was derived from.
+    """
+
+    __slots__ = ("_current", "_keys", "_purpose", "_secrets")
+
+    def __init__(self, secrets: Sequence[SealingSecret], purpose: Purpose) -> None:
+        if not secrets:
+            raise ValueError("nothing to derive from")
+        self._secrets = tuple(secrets)
+        self._purpose = purpose
+        self._keys: dict[str, bytes] = {}
+        self._current = ""
+
+    @property
+    def kid(self) -> str:
+        """The id of the key that new names are derived with."""
+        self._derived()
+        return self._current
+
+    def derive(self, kid: str, name: bytes) -> bytes | None:
+        """Return the 32 bytes that belong to a name; None where the secret behind the key is not known here."""
+        key = self._derived().get(kid)
+        return None if key is None else hmac.digest(key, name, "sha256")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secrets are not pickled")
+
+    def _derived(self) -> dict[str, bytes]:
+        if not self._keys:
+            self._keys = derived_keys(self._secrets, self._purpose)
+            self._current = next(iter(self._keys))
+        return self._keys
+
+
+class Marker:
+    """Marks what others may read but not make up: a text that was marked here for one purpose and place is known again.
+
+    The mark is a MAC of 128 bits. It is no secret, it does not end, and it hides nothing.
+    """
+
+    __slots__ = ("_keys", "_purpose", "_secrets")
+
+    def __init__(self, secrets: Sequence[SealingSecret], purpose: Purpose) -> None:
+        if not secrets:
+            raise ValueError("nothing to mark with")
+        self._secrets = tuple(secrets)
+        self._purpose = purpose
+        self._keys: tuple[bytes, ...] = ()
+
+    def mark(self, *parts: str) -> str:
+        """Return the mark of these very parts: `MARK_LENGTH` characters of base64url."""
+        return _mark(self._derived()[0], _joined(parts))
+
+    def holds(self, mark: str, *parts: str) -> bool:
+        """Whether any of the secrets marked these very parts so."""
+        joined = _joined(parts)
+        presented = mark.encode()
+        return any(hmac.compare_digest(_mark(key, joined).encode(), presented) for key in self._derived())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secrets are not pickled")
+
+    def _derived(self) -> tuple[bytes, ...]:
+        if not self._keys:
+            self._keys = tuple(derived_keys(self._secrets, self._purpose).values())
+        return self._keys
+
+
+def _joined(parts: Sequence[str]) -> bytes:
+    """Join parts so that no other parts join to the same: each stands behind its length."""
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return b"".join([b"%d:%b" % (len(part), part) for part in encoded])
+
+
+def _mark(key: bytes, joined: bytes) -> str:
+    return base64.urlsafe_b64encode(hmac.digest(key, joined, "sha256")[:_MARK_BYTES]).rstrip(b"=").decode()
+
+
+def derived_keys(secrets: Sequence[SealingSecret], purpose: Purpose) -> dict[str, bytes]:
+    """Return the keys of a purpose by their ids, in the order of the secrets."""
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415 - not before it is needed
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415 - see above
+
+    keys: dict[str, bytes] = {}
+    for secret in secrets:
+        key = HKDF(SHA256(), _KEY_BYTES, _SALT, purpose.value.encode()).derive(secret.reveal())
+        # Of the key and not of the secret: ids of two purposes have nothing in common.
+        kid = base64.urlsafe_b64encode(hashlib.sha256(key).digest()[:_KID_BYTES]).decode()
+        keys.setdefault(kid, key)
+    return keys
 
 
 def _encoded_length(count: int) -> int:

@@ -19,6 +19,7 @@ from signproxy.model import Ceiling, NamedTable
 from signproxy.server import app
 from signproxy.server.message import MAX_MESSAGE
 from tests.gate.cases import CASES, SEALED, Ask, judge
+from tests.gate.forward_cases import OF_THE_S3_LISTENER, OF_VOLUMES
 from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE
 from tests.identity.rig import NOW, authenticator, claims, public_issuer, remote_issuer, token
 from tests.product import SIGN_T1, Product, sign_message, token_of
@@ -181,8 +182,9 @@ PROVOKED: dict[Reason, Provoke] = {
 }
 
 # Only a delegated or clamped subject meets the ceiling, and no route makes one. What an upstream is needed for is
-# provoked where there is one: at the gate, and through the facade.
-_BEYOND_THE_ROUTES = {Reason.CEILING, *LEARNED_CASES, *OF_THE_FACADE}
+# provoked where there is one: at the gate, and through the facade. What concerns objects as they pass is provoked at
+# the S3 listener.
+_BEYOND_THE_ROUTES = {Reason.CEILING, *LEARNED_CASES, *OF_THE_FACADE, *OF_VOLUMES, *OF_THE_S3_LISTENER}
 
 
 def test_every_reason_can_be_provoked() -> None:
@@ -240,4 +242,4 @@ def test_every_reason_tells_the_operator_what_it_means_and_what_to_do() -> None:
         assert spec.meaning.endswith(".")
         assert spec.remedy.endswith(".") or reason is Reason.ALLOWED
         assert math.isfinite(spec.status)
-        assert spec.status in {200, 400, 401, 403, 404, 405, 413, 429, 499, 502, 503, 504}
+        assert spec.status in {200, 400, 401, 403, 404, 405, 411, 413, 429, 499, 501, 502, 503, 504}

@@ -14,7 +14,17 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from signproxy.errors import SettingsInvalid
-from signproxy.sealing import MAX_SEALED, MIN_SECRET, Fault, Purpose, SealBroken, Sealer, SealingSecret
+from signproxy.sealing import (
+    MARK_LENGTH,
+    MAX_SEALED,
+    MIN_SECRET,
+    Fault,
+    Marker,
+    Purpose,
+    SealBroken,
+    Sealer,
+    SealingSecret,
+)
 
 OLD, NEW, OTHER = (SealingSecret(bytes([n]) * MIN_SECRET) for n in (1, 2, 3))
 CONTENT = b'{"table":"\xc3\xa9"}'
@@ -231,3 +241,43 @@ print("cryptography" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "False"
+
+
+# -- marks -----------------------------------------------------------------------------------------------------------
+
+
+def marker(*secrets: SealingSecret, purpose: Purpose = Purpose.UPLOAD_ID) -> Marker:
+    return Marker(secrets or (NEW,), purpose)
+
+
+def test_a_mark_holds_for_its_very_parts() -> None:
+    """A mark that was made for one place would be good for another."""
+    mark = marker().mark("ab", "c", "é\ud800")
+    assert len(mark) == MARK_LENGTH
+    assert marker().holds(mark, "ab", "c", "é\ud800")
+    others = (("a", "bc", "é\ud800"), ("ab", "c"), ("abc", "é\ud800"), ("ab", "c", "é"), ("ab", "c", "é\ud800", ""))
+    for parts_of_another in others:
+        assert not marker().holds(mark, *parts_of_another)
+    for other in ("", mark[:-1], f"{mark}A", mark.swapcase(), "é" * MARK_LENGTH):
+        assert not marker().holds(other, "ab", "c", "é\ud800")
+
+
+def test_marks_of_former_secrets_hold_until_they_are_taken_away() -> None:
+    """What was marked before a rotation would be refused at once."""
+    mark = marker(OLD).mark("x")
+    assert marker(NEW, OLD).holds(mark, "x")
+    assert marker(NEW, OLD).mark("x") == marker(NEW).mark("x") != mark
+    assert not marker(NEW).holds(mark, "x")
+
+
+def test_a_mark_of_one_purpose_is_nothing_to_another() -> None:
+    """What was marked for one thing could be shown for another."""
+    assert not marker(purpose=Purpose.CONTEXT).holds(marker().mark("x"), "x")
+
+
+def test_nothing_is_marked_without_a_secret_and_markers_are_not_pickled() -> None:
+    """Anyone could make marks."""
+    with pytest.raises(ValueError, match="nothing to mark with"):
+        Marker((), Purpose.UPLOAD_ID)
+    with pytest.raises(TypeError, match="secrets are not pickled"):
+        pickle.dumps(marker())

@@ -34,6 +34,10 @@ _FREE_TEXT = (
     "rule_id",
     "application",
     "query_id",
+    "volume",
+    "upstream_request_id",
+    "upstream_result",
+    "payload",
 )
 
 

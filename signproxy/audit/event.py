@@ -79,6 +79,8 @@ class AuditEvent(
     namespace: str = ""
     table: str = ""
     table_uuid: str = ""
+    volume: str = ""
+    """The volume of the catalog that was judged for, where that is no table."""
     bucket: str = ""
     key: str = ""
     """Decoded; of a bulk delete the first one."""
@@ -99,6 +101,8 @@ class AuditEvent(
     policy_rev: str
     policy_epoch: int = 0
     http_status: int
+    observed: str = ""
+    """The code of `errors.Reason` that would have refused, had the principal not only been observed."""
     detail: str = ""
     """For the operator: the fact behind the refusal."""
     count: int = 1
@@ -113,9 +117,31 @@ class AuditEvent(
     unsafe_storage: bool = False
     """Signed although the store does not check unsigned headers: the operator accepted it by name."""
 
+    upstream_request_id: str = ""
+    """The store's own id of a forwarded request, as its log has it."""
+    upstream_status: int = 0
+    """What the store answered; `http_status` is what the client was told."""
+    upstream_result: str = ""
+    """What the store said in the body of an answer with status 200, of a completed upload or a copy."""
+    payload: str = ""
+    """The payload mode of a forwarded body, as the client named it."""
+    checksum: str = ""
+    """The checksum that was verified on its way."""
+    bytes_in: int = 0
+    """Of bodies: from the client."""
+    bytes_out: int = 0
+    aborted: str = ""
+    """Who ended a conversation in its middle: `client` or `upstream`."""
+    refused_keys: int = 0
+    """Keys of a bulk delete that were kept back; `key_count` has those that were sent."""
+
     total_us: int = 0
     authz_us: int = 0
     sign_us: int = 0
+    connect_us: int = 0
+    first_byte_us: int = 0
+    """Until the head of the store's answer."""
+    upstream_us: int = 0
 
 
 def rfc3339(unix_time: int) -> str:

@@ -35,9 +35,15 @@ class AuditSink(Protocol):
     def close(self) -> None:
         """Flush and let go."""
 
+    @property
+    def rest(self) -> float | None:
+        """Seconds after which `flush` has something to do although nothing came; None where it has not."""
+
 
 class FileSink:
     """Append to a file that only its owner may read. Several processes may append to the same one."""
+
+    rest = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -110,6 +116,8 @@ class FileSink:
 class StdoutSink:
     """Write to standard output, or another descriptor that is already open."""
 
+    rest = None
+
     def __init__(self, fd: int = 1) -> None:
         self._fd = fd
         self._taken = 0
@@ -145,6 +153,7 @@ class MemorySink:
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
+        self.rest: float | None = None
         self.writes: list[int] = []
         self.flushes = 0
         self.reopened = 0

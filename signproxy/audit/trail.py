@@ -55,11 +55,13 @@ class TrailState(NamedTuple):
     queued: int
     written: int
     dropped: int
-    """Events that were let go with `on_error: allow`; each left a hole in `seq`."""
+    """Events that were let go with `on_error: allow`, or came when the trail was closed; each left a hole in `seq`."""
     refused: int
     """Events that were not taken with `on_error: deny`; their requests were not served."""
     errors: int
     """Writes and flushes that failed."""
+    unsafe_seconds: float = 0.0
+    """How old the oldest event is that a crash of the machine would lose."""
 
 
 class AuditTrail:
@@ -91,6 +93,7 @@ class AuditTrail:
         "_sink",
         "_stalled_after",
         "_thread",
+        "_unsafe_since",
         "_wake",
         "_written",
         "boot_id",
@@ -118,6 +121,8 @@ class AuditTrail:
         self._seq = 0
         self._written = 0
         self._in_hand = 0
+        # Unix time of the first event that was handed to the sink and not flushed; 0 where there is none.
+        self._unsafe_since = 0.0
         self._dropped = 0
         self._refused = 0
         self._errors = 0
@@ -156,6 +161,41 @@ class AuditTrail:
             self._wake.set()
         return True
 
+    def reserve(self, kind: Kind, policy: tuple[str, int]) -> bool:
+        """Keep a place in the queue for the event of a request that is about to be served, and return True.
+
+        False where there is none and `on_error: allow` lets the request be served all the same. Otherwise raise
+        Refused, as `accept` does: what has been served cannot be taken back. Whoever has a place gives it back with
+        `fulfil`.
+        """
+        at = time()
+        with self._changing:
+            if len(self._queue) >= self._room or at > self._stalled_after:
+                self._policy = policy
+                problem = self._open(at)
+                if problem and self._on_error is OnError.DENY:
+                    self._turn_away(kind, 1)
+                    raise Refused(Reason.AUDIT_UNAVAILABLE, problem)
+                if len(self._queue) >= self._room:
+                    return False
+            # A place that is kept is one that nobody else can have.
+            self._limit -= 1
+            self._room -= 1
+        return True
+
+    def fulfil(self, event: AuditEvent) -> None:
+        """Take over the event for which a place was kept, however the writer is doing by now."""
+        with self._changing:
+            self._limit += 1
+            if self._closed:
+                # Nobody writes any more: the hole in the numbers shows that one is missing.
+                self._seq += 1
+                self._dropped += 1
+                return
+            if self._room:
+                self._room += 1
+            self._append(event, time())
+
     def accept_anonymous(self, event: AuditEvent) -> None:
         """Record a refusal of a caller whose identity is not known, within its budget.
 
@@ -176,6 +216,7 @@ class AuditTrail:
     def reopen(self) -> None:
         """Let the sink begin anew under its name, as a rotation of files needs it."""
         self._sink.reopen()
+        self._wake.set()
 
     def close(self, timeout: float) -> int:
         """Accept nothing more, write what was accepted, and return how many events that did not succeed for."""
@@ -198,9 +239,20 @@ class AuditTrail:
     @property
     def state(self) -> TrailState:
         """How the trail is doing."""
-        problem = self._problem_at(time())
+        now = time()
+        problem = self._problem_at(now)
         queued = len(self._queue) + self._in_hand
-        return TrailState(not problem, problem, queued, self._written, self._dropped, self._refused, self._errors)
+        counts = (queued, self._written, self._dropped, self._refused, self._errors)
+        return TrailState(not problem, problem, *counts, self._unsafe_for(now))
+
+    def _unsafe_for(self, now: float) -> float:
+        oldest = self._unsafe_since
+        if not oldest:
+            try:
+                oldest = self._queue[0][1]
+            except IndexError:
+                return 0.0
+        return max(0.0, now - oldest)
 
     def _accept_over_limit(self, event: AuditEvent) -> None:
         """Record it like a stranger's: nothing is served, so the answer needs no proof."""
@@ -241,29 +293,40 @@ class AuditTrail:
                 self._seq += 1
                 self._dropped += 1
                 return False
-            self._room = 0
-            self._refused += event.count
-            self._aside[event.kind] += event.count
+            self._turn_away(event.kind, event.count)
         raise Refused(Reason.AUDIT_UNAVAILABLE, problem)
 
     def _admit(self, event: AuditEvent, at: float) -> str:
         """Take the event if that is possible, or return why it is not."""
         # Which policy was in force is all that an event of the trail's own needs to borrow.
         self._policy = (event.policy_rev, event.policy_epoch)
-        problem = self._problem_at(at)
+        problem = self._open(at)
         if not problem:
-            self._room = self._limit
-            self._write_aside(at)
             self._append(event, at)
         elif self._on_error is OnError.ALLOW and len(self._queue) < self._room:
             self._append(event, at)
             problem = ""
         return problem
 
+    def _open(self, at: float) -> str:
+        """Open the queue again if that is possible, or return why it is not."""
+        problem = self._problem_at(at)
+        if not problem:
+            self._room = self._limit
+            self._write_aside(at)
+        return problem
+
+    def _turn_away(self, kind: Kind, count: int) -> None:
+        self._room = 0
+        self._refused += count
+        self._aside[kind] += count
+
     def _append(self, event: AuditEvent, at: float) -> None:
+        queued = len(self._queue)
         self._seq += 1
         self._queue.append((self._seq, at, event))
-        self._wake.set()
+        if queued in _WAKING:
+            self._wake.set()
 
     def _write_aside(self, at: float) -> None:
         """Leave one event per kind for the requests that were turned away because of the trail itself."""
@@ -294,33 +357,34 @@ class AuditTrail:
 
     def _write_until_closed(self) -> None:
         flushed_at = monotonic()
-        unflushed = False
         while True:
             closing = self._closing.is_set()
             if not closing:
-                self._wake.wait(FLUSH_SECONDS if unflushed else None)
+                self._wake.wait(FLUSH_SECONDS if self._unsafe_since else self._sink.rest)
                 self._wake.clear()
                 if len(self._queue) < BATCH_EVENTS and self._queue and not self._closing.is_set():
                     self._wake.wait(BATCH_SECONDS)
                     self._wake.clear()
             while self._queue:
-                unflushed = True
                 if not self._write_batch():
                     return
-            if unflushed and (closing or monotonic() - flushed_at >= FLUSH_SECONDS):
+            rest = self._sink.rest
+            due = rest is not None and rest <= 0
+            if due or (self._unsafe_since and (closing or monotonic() - flushed_at >= FLUSH_SECONDS)):
                 # A slow fdatasync has lost nothing: the lines are written, and the queue bounds what comes meanwhile.
                 if not self._until_it_works(self._sink.flush, stalls_after=inf):
                     return
                 flushed_at = monotonic()
-                unflushed = False
+                self._unsafe_since = 0.0
             if closing:
-                self._sink.close()
+                self._until_it_works(self._sink.close, stalls_after=inf)
                 return
 
     def _write_batch(self) -> bool:
         queue = self._queue
         batch = [queue.popleft() for _ in range(min(len(queue), BATCH_EVENTS))]
         count = self._in_hand = len(batch)
+        self._unsafe_since = self._unsafe_since or batch[0][1]
         lines = self._encoder.encode(batch)
         # The events, not the lines, hold on to the objects of their requests.
         batch.clear()

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from signproxy.cli import serve
 from signproxy.cli.terminal import complain, say, say_json
 from signproxy.config.advice import advice
+from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.source import SettingsSource
 from signproxy.credentials.bindings import unused_bindings
@@ -76,16 +77,19 @@ def check(settings: Settings, findings: list[Finding], warnings: list[Finding]) 
     _check_listener("listen", settings.listen, urlsplit(settings.advertised_url), findings, warnings)
     if settings.admin.enabled:
         _check_listener("admin", settings.admin, None, findings, warnings)
+    if settings.s3.enabled:
+        _check_listener("s3", settings.s3, None, findings, warnings)
     _tried(lambda: upstreams_of(settings.upstreams), findings)
     state = _tried(lambda: build.policy_source(settings).load(0), findings)
     if state is not None:
         findings += missing_upstreams(state, settings.upstreams)
+        findings += build.missing_target(state, settings)
     return state
 
 
 def _check_listener(
     section: str,
-    where: ListenSettings | AdminSettings,
+    where: ListenSettings | AdminSettings | S3Settings,
     url: SplitResult | None,
     findings: list[Finding],
     warnings: list[Finding],
@@ -140,13 +144,26 @@ async def _make_providers(settings: Settings) -> None:
 
 
 def _audit_faults(settings: Settings) -> Iterable[Finding]:
-    if settings.audit.sink is not AuditSinkKind.FILE:
+    audit = settings.audit
+    if audit.sink is AuditSinkKind.SEGMENTS:
+        yield from _directory_faults(settings)
+    if audit.sink is not AuditSinkKind.FILE:
         return
-    file = Path(settings.audit.path)
+    file = Path(audit.path)
     if file.is_dir():
         yield Finding("", "audit.path", f"{str(file)!r} is a directory")
     elif not os.access(file if file.exists() else file.parent, os.W_OK):
         yield Finding("", "audit.path", f"{str(file)!r} cannot be written")
+
+
+def _directory_faults(settings: Settings) -> Iterable[Finding]:
+    directory = Path(settings.audit.directory)
+    # It is made where it is missing, as a whole path.
+    there = next((path for path in (directory, *directory.absolute().parents) if path.exists()), Path("/"))
+    if not there.is_dir():
+        yield Finding("", "audit.directory", f"{str(there)!r} is no directory")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield Finding("", "audit.directory", f"{str(there)!r} cannot be written")
 
 
 def _summary(state: PolicyState) -> str:

@@ -13,13 +13,25 @@ from signproxy.cli.clients.formats import FORMATS, Format, written
 from signproxy.cli.clients.notes import notes
 from signproxy.cli.clients.site import site_of
 from signproxy.cli.clients.token import DEFAULT_VARIABLE, TokenSource
-from signproxy.cli.clients.unserved import UNSERVED, refusal
-from signproxy.cli.terminal import complain, say
+from signproxy.cli.clients.transparent import Transparent
+from signproxy.cli.clients.transparent_forms import page as transparent_page
+from signproxy.cli.clients.transparent_site import s3_site_of
+from signproxy.cli.terminal import say
 from signproxy.errors import Finding, Invalid
 
 PRINTED = 0
-NOT_SERVED = 2
-"""The client cannot have its requests signed, so that there is nothing to print."""
+
+_OF_SIGNING = {
+    "mode": Mode.FACADE.value,
+    "catalog_uri": "",
+    "warehouse": "",
+    "client_version": "",
+    "spark_version": "",
+    "name": "",
+    "application": "",
+    "query_id": "",
+}
+"""What says something of a client that has its requests signed, and nothing of one that signs by itself."""
 
 _WIDTH = 110
 """Columns of a comment."""
@@ -27,8 +39,8 @@ _WIDTH = 110
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the client, the catalog, and how the one is to reach the other."""
-    clients = [client.value for client in Client]
-    parser.add_argument("--client", required=True, choices=[*clients, *UNSERVED], help="who is to be configured")
+    clients = [client.value for client in (*Client, *Transparent)]
+    parser.add_argument("--client", required=True, choices=clients, help="who is to be configured")
     parser.add_argument("--catalog", metavar="NAME", help="a catalog of the policy; default: its default catalog")
     parser.add_argument("--storage", metavar="NAME", help="which one of the catalog's, where it has several")
     parser.add_argument(
@@ -56,18 +68,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=[form.value for form in Format],
-        help="default: properties, for PyIceberg python, for Flink sql",
+        help="default: the client's own first one, such as properties, python or sql",
     )
     configuration.arguments(parser)
-    parser.epilog = "Exit code: 0 printed, 1 invalid input, 2 wrong usage, or the client cannot be served."
+    parser.epilog = "Exit code: 0 printed, 1 invalid input, or the client would not be served, 2 wrong usage."
 
 
 def run(options: argparse.Namespace) -> int:
     """Print it; no token is read, so none can be shown."""
-    if options.client in UNSERVED:
-        for line in refusal(options.client):
-            complain(line)
-        return NOT_SERVED
+    if options.client not in {client.value for client in Client}:
+        return _transparent(options, Transparent(options.client))
     client = Client(options.client)
     form = FORMATS[client][0] if options.format is None else Format(options.format)
     mode = Mode(options.mode)
@@ -88,6 +98,22 @@ def run(options: argparse.Namespace) -> int:
     _check_spark_version(connection, options.spark_version)
     token = TokenSource(options.token_file, options.token_variable)
     for line in page(connection, form, token, options.spark_version):
+        say(line)
+    return PRINTED
+
+
+def _transparent(options: argparse.Namespace, client: Transparent) -> int:
+    given = [name for name, nothing in _OF_SIGNING.items() if getattr(options, name) != nothing]
+    if given:
+        option = "--as" if given[0] == "name" else f"--{given[0].replace('_', '-')}"
+        problem = f"goes with clients that have their requests signed; {client.title} signs by itself"
+        raise Invalid([Finding("command line", option, problem)])
+    settings = configuration.settings_of(options)
+    from signproxy.server.build import policy_source
+
+    site = s3_site_of(client, settings, policy_source(settings).load(0), options.catalog, options.storage)
+    form = None if options.format is None else Format(options.format)
+    for line in transparent_page(client, site, form, TokenSource(options.token_file, options.token_variable)):
         say(line)
     return PRINTED
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from signproxy.cli.reference import clients, metrics, operations, privileges, reasons, schema, settings
+from signproxy.cli.reference import audit_event, clients, metrics, operations, privileges, reasons, schema, settings
 from signproxy.cli.terminal import complain, say
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -16,6 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 _NOTICE = "<!-- Generated from the code by `python -m signproxy.cli.docs`; do not edit. -->\n\n"
 
 PAGES: dict[str, Callable[[], str]] = {
+    "audit-event.schema.json": audit_event.page,
     "metrics.md": metrics.page,
     "operations-table.md": operations.page,
     "reasons.md": reasons.page,
@@ -33,7 +34,10 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "flink": clients.flink,
         "runtimes": clients.runtimes,
         "direct": clients.direct,
-        "unserved": clients.unserved,
+        "transparent": clients.transparent,
+        "duckdb": clients.duckdb,
+        "polars": clients.polars,
+        "awscli": clients.awscli,
     },
 }
 """Pages that are written by hand around generated sections."""

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
 def _judged(options: argparse.Namespace) -> ExplainResult:
     asked = question.question_of(options)
     settings = configuration.settings_of(options)
-    from signproxy.gate.explain import explain
+    from signproxy.gate.explain import explain, explain_forwarded
     from signproxy.gate.gate import CatalogAddress, Gate
     from signproxy.inventory.resolver import PolicyResolver
     from signproxy.model import Subject
@@ -42,6 +42,8 @@ def _judged(options: argparse.Namespace) -> ExplainResult:
     state = policy_source(settings).load(0)
     gate = Gate(lambda: state, PolicyResolver(), settings.accepted_unsafe, settings.accepted_unhashed)
     subject = Subject.of(question.principal_of(asked, settings))
+    if asked.forwarded:
+        return asyncio.run(explain_forwarded(gate, subject, question.forwarded_of(asked)))
     address = CatalogAddress(asked.catalog, asked.prefix)
     wire = question.wire_of(asked, state)
     return asyncio.run(explain(gate, subject, address, asked.target, wire))

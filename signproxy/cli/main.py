@@ -24,10 +24,13 @@ COMMANDS = {
     "check-config": ("signproxy.cli.check_config", "check settings and policy as a start would, and exit"),
     "print-config": ("signproxy.cli.print_config", "print every setting and where it was said, secrets masked"),
     "client-config": ("signproxy.cli.client_config", "print the configuration of a client, ready to be used"),
+    "policy": ("signproxy.cli.policy", "export what the policy grants, or show what a patch would take from it"),
     "explain": ("signproxy.cli.explain", "say why a request is allowed or denied, check by check"),
+    "audit": ("signproxy.cli.audit", "verify, show and seal the segments of the audit trail"),
     "healthcheck": ("signproxy.cli.healthcheck", "ask a running server whether it is well, and exit 0 or 1"),
     "wait": ("signproxy.cli.wait", "wait until a server is ready"),
     "token": ("signproxy.cli.token", "inspect a bearer token, or make an opaque one"),
+    "keys": ("signproxy.cli.keys", "issue S3 keys for the S3 listener, to clients that cannot sign remotely"),
     "demo": ("signproxy.demo.command", "run store, policy and server together, to try them"),
     "version": ("signproxy.cli.version", "print the version"),
 }
@@ -44,7 +47,7 @@ class Command(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code: 0 done, 1 invalid input, 2 wrong usage, 3 denied by `explain`."""
+    """Run a command line and return its exit code: 0 done, 1 invalid input, 2 wrong usage, 3 and 5 are a command's own."""
     prepare_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     try:

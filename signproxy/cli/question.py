@@ -16,8 +16,11 @@ from signproxy.errors import Finding, Invalid, Refused, nearest
 from signproxy.identity.opaque import STATIC_ISSUER
 from signproxy.model import BY_LOCATION, NAMESPACE_SEPARATOR, NamedTable, Principal, Target
 from signproxy.policy.state import PolicyState
+from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.request import WireRequest
 from signproxy.s3.uri import split_uri
+
+_TO_BE_FORWARDED = "s3://"
 
 MAX_REQUEST_BYTES = 5 * 1024 * 1024
 """What the server takes at most."""
@@ -47,6 +50,13 @@ class Question(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if (self.table is None) is not (self.namespace is None):
             raise ValueError("namespace and table go together; without both, the table is found by location")
+        if self.forwarded and (self.catalog or self.prefix or self.table):
+            raise ValueError("a request to the S3 listener names no catalog and no table; they are found by location")
+
+    @property
+    def forwarded(self) -> bool:
+        """Whether it is asked of the S3 listener: `s3://bucket/key` names neither catalog nor store."""
+        return self.uri.startswith(_TO_BE_FORWARDED)
 
     @property
     def target(self) -> Target:
@@ -68,7 +78,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parts.add_argument("--namespace", metavar="A.B", help="of the table that the route names")
     parts.add_argument("--table", metavar="NAME", help="without it, the table is found by location")
     parts.add_argument("--method", metavar="METHOD", help="default: GET")
-    parts.add_argument("--uri", metavar="URI", help="the S3 request's full URI")
+    parts.add_argument(
+        "--uri", metavar="URI", help="the S3 request's full URI; s3://bucket/key?query asks the S3 listener instead"
+    )
     parts.add_argument("--region", metavar="REGION", help="the client's region")
     parts.add_argument("--header", metavar="K:V", action="append", default=[], help="a header; may be repeated")
     parts.add_argument("--body", metavar="FILE", help="the XML of a bulk delete")
@@ -124,6 +136,26 @@ def wire_of(question: Question, state: PolicyState) -> WireRequest:
         headers=headers,
         region=question.region or _region(question.uri, state),
         body=question.body,
+    )
+
+
+def forwarded_of(question: Question) -> ForwardWire:
+    """Return the request as the S3 listener would hand it on; the key is percent-encoded, as clients send it."""
+    path, mark, query = question.uri.removeprefix(_TO_BE_FORWARDED).partition("?")
+    bucket, _, key = path.partition("/")
+    named = [
+        (name, value)
+        for name, values in question.headers.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    return ForwardWire(
+        method=question.method,
+        bucket=bucket,
+        raw_key=key,
+        raw_query=query if mark else None,
+        headers=tuple((name.lower(), value) for name, value in named),
+        names=tuple(name for name, _ in named),
+        body=None if question.body is None else question.body.encode(),
     )
 
 

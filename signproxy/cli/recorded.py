@@ -91,9 +91,12 @@ def _fact(check: Check, event: AuditEvent) -> str:
         case Check.OPERATION:
             return f"{event.method} is {event.s3_op}" if event.s3_op else ""
         case Check.TABLE:
-            return f"table {event.namespace}.{event.table}" if event.table else ""
+            volume = f"volume {event.volume}" if event.volume else ""
+            return f"table {event.namespace}.{event.table}" if event.table else volume
         case Check.PRIVILEGE:
             return f"policy {event.policy_rev}"
+        case Check.STORE:
+            return f"the store answered {event.upstream_status}" if event.upstream_status else ""
         case Check.STORAGE:
             return "accepted although it takes unsigned headers" if event.unsafe_storage else ""
         case _:

@@ -13,9 +13,11 @@ from msgspec import inspect
 
 from signproxy.config.context import ContextSettings
 from signproxy.config.identity import IssuerSettings
+from signproxy.config.listening import TlsSettings
 from signproxy.config.mounts import frozen_mounts
 from signproxy.config.paths import is_file_property, says
-from signproxy.config.settings import AdminSettings, AuditSettings, ListenSettings, Settings, TlsSettings
+from signproxy.config.s3 import PodSettings, S3Identity, S3Settings
+from signproxy.config.settings import AdminSettings, AuditSettings, ListenSettings, Settings
 from signproxy.config.storage import ProviderSettings
 from signproxy.config.upstream import ExchangeSettings, UpstreamSettings
 from signproxy.documents import child, described
@@ -29,11 +31,20 @@ SECRETS = frozenset(
         (IssuerSettings, "token_file"),
         (UpstreamSettings, "token_file"),
         (ExchangeSettings, "client_secret_file"),
+        (PodSettings, "token_file"),
     }
 )
 """Settings that name a file which nobody else may read. Files of credential providers are such files as well."""
 
-WRITTEN = frozenset({(AuditSettings, "path"), (ListenSettings, "socket"), (AdminSettings, "socket")})
+WRITTEN = frozenset(
+    {
+        (AuditSettings, "path"),
+        (AuditSettings, "directory"),
+        (ListenSettings, "socket"),
+        (AdminSettings, "socket"),
+        (S3Settings, "socket"),
+    }
+)
 """Settings that name what signproxy makes itself."""
 
 _PUBLIC_PROPERTIES = frozenset({"ca_file"})
@@ -61,7 +72,7 @@ def advice(settings: Settings, file: str = "") -> Iterator[Finding]:
     for frozen in frozen_mounts(by_file):
         problem = f"{str(frozen)!r} is mounted by itself (subPath): its changes are never seen; mount the directory"
         yield Finding("" if by_file[frozen] else file, by_file[frozen], problem)
-    for section, where in (("listen", settings.listen), ("admin", settings.admin)):
+    for section, where in (("listen", settings.listen), ("admin", settings.admin), ("s3", settings.s3)):
         if where.socket and (problem := _open_to_others(Path(where.socket).parent)):
             yield Finding("", f"{section}.socket", problem)
 
@@ -75,9 +86,14 @@ def _short_lived(settings: Settings) -> Iterator[Finding]:
     """Say what clients carry in vain, once the process has ended or where they meet another sidecar."""
     carried = ["table tokens"] if settings.context.table_tokens else []
     carried += ["creates that are not committed"] if settings.upstreams else []
+    carried += ["issued S3 keys"] if settings.s3.enabled and S3Identity.EMULATED in settings.s3.identities else []
     if carried and not settings.context.secret_files:
-        problem = f"without one, {' and '.join(carried)} are nothing to this sidecar after a restart, and to any other"
+        problem = f"without one, {_listed(carried)} are nothing to this sidecar after a restart, and to any other"
         yield Finding("", "context.secret_files", problem)
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join((*filter(None, [", ".join(words[:-1])]), words[-1]))
 
 
 def _walk(value: object, path: str) -> Iterator[NamedFile]:

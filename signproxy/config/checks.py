@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from signproxy.config.identity import IssuerSettings
 from signproxy.config.loopback import is_loopback
+from signproxy.config.s3 import S3Settings
+from signproxy.config.s3_checks import s3_faults
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.storage import CredentialsSettings, StorageBinding, source_faults
 from signproxy.config.upstream_checks import upstream_faults
@@ -29,37 +31,45 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _addresses(settings)
     if not settings.policy.path:
         yield "policy.path", "this key is missing; in the environment it is SIGNPROXY__POLICY__PATH"
-    if settings.audit.sink is AuditSinkKind.FILE and not settings.audit.path:
-        yield "audit.path", "this key is missing; `sink: file` needs it"
-    if settings.audit.sink is AuditSinkKind.STDOUT and settings.audit.path:
-        yield "audit.path", "has no effect with `sink: stdout`; set `sink: file`"
+    yield from _audit(settings)
     yield from _limits(settings)
     yield from _identity(settings)
     yield from source_faults(settings.credentials.providers)
     for name, binding in settings.storages.items():
         yield from _binding(path_of("storages", name), binding, settings.credentials)
     yield from upstream_faults(settings.upstreams)
+    yield from s3_faults(settings)
+
+
+def _audit(settings: Settings) -> Iterator[tuple[str, str]]:
+    audit = settings.audit
+    places = {AuditSinkKind.FILE: ("path", audit.path), AuditSinkKind.SEGMENTS: ("directory", audit.directory)}
+    for sink, (key, value) in places.items():
+        if audit.sink is sink and not value:
+            yield f"audit.{key}", f"this key is missing; `sink: {sink.value}` needs it"
+        if audit.sink is not sink and value:
+            yield f"audit.{key}", f"has no effect with `sink: {audit.sink.value}`; set `sink: {sink.value}`"
+    if audit.ship.wanted and audit.sink is not AuditSinkKind.SEGMENTS:
+        yield "audit.ship", f"has no effect with `sink: {audit.sink.value}`; only sealed segments are shipped"
+    for key, problem in audit.ship.faults(tuple(settings.storages)):
+        yield f"audit.ship.{key}", problem
 
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
-    listen, admin = settings.listen, settings.admin
-    if listen.tcp:
-        yield from _port("listen", listen)
-    else:
-        if not listen.socket:
-            yield "listen.tcp", "nobody could connect; set listen.socket where tcp is false"
-        yield from _without_port(listen)
+    listen, admin, s3 = settings.listen, settings.admin, settings.s3
+    yield from _clients("listen", listen)
     if admin.enabled:
         yield from _port("admin", admin)
         if admin.role and not settings.identity.issuers and not settings.identity.static_tokens:
             yield "admin.role", f"nobody can have the role {admin.role!r}: identity has neither issuers nor tokens"
-    both = listen.tcp and admin.enabled
-    overlap = admin.host == listen.host or _WILDCARDS & {admin.host, listen.host}
-    if both and admin.port == listen.port != 0 and overlap:
-        yield "admin.port", f"{admin.port} is listen.port too"
-    sockets = (admin.socket, listen.socket)
-    if admin.enabled and all(sockets) and len({Path(socket).resolve() for socket in sockets}) == 1:
-        yield "admin.socket", "is listen.socket too"
+    if s3.enabled:
+        yield from _clients("s3", s3)
+    served: list[tuple[str, ListenSettings | AdminSettings | S3Settings]] = [("listen", listen)]
+    served += [("admin", admin)] if admin.enabled else []
+    served += [("s3", s3)] if s3.enabled else []
+    for index, (section, where) in enumerate(served):
+        for first, other in served[:index]:
+            yield from _same(section, where, first, other)
     url = settings.public_url
     if not url:
         if not listen.tcp:
@@ -70,7 +80,36 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "public_url", f"{url!r} is no http(s) URL without user, query and fragment"
 
 
-def _port(section: str, where: ListenSettings | AdminSettings) -> Iterator[tuple[str, str]]:
+def _clients(section: str, where: ListenSettings | S3Settings) -> Iterator[tuple[str, str]]:
+    if where.tcp:
+        yield from _port(section, where)
+        return
+    if not where.socket:
+        yield f"{section}.tcp", f"nobody could connect; set {section}.socket where tcp is false"
+    yield from _without_port(section, where)
+
+
+def _same(
+    section: str,
+    where: ListenSettings | AdminSettings | S3Settings,
+    first: str,
+    other: ListenSettings | AdminSettings | S3Settings,
+) -> Iterator[tuple[str, str]]:
+    """Yield what two listeners cannot both have."""
+    both = _has_port(where) and _has_port(other)
+    overlap = where.host == other.host or _WILDCARDS & {where.host, other.host}
+    if both and where.port == other.port != 0 and overlap:
+        yield f"{section}.port", f"{where.port} is {first}.port too"
+    sockets = (where.socket, other.socket)
+    if all(sockets) and len({Path(socket).resolve() for socket in sockets}) == 1:
+        yield f"{section}.socket", f"is {first}.socket too"
+
+
+def _has_port(where: ListenSettings | AdminSettings | S3Settings) -> bool:
+    return isinstance(where, AdminSettings) or where.tcp
+
+
+def _port(section: str, where: ListenSettings | AdminSettings | S3Settings) -> Iterator[tuple[str, str]]:
     tls = where.tls
     if not is_loopback(where.host) and not tls.enabled and not where.allow_remote:
         remedy = f"set {section}.tls or {section}.allow_remote"
@@ -81,11 +120,11 @@ def _port(section: str, where: ListenSettings | AdminSettings) -> Iterator[tuple
         yield f"{section}.tls.cert_file", "this key is missing; key_file has no effect without it"
 
 
-def _without_port(listen: ListenSettings) -> Iterator[tuple[str, str]]:
+def _without_port(section: str, where: ListenSettings | S3Settings) -> Iterator[tuple[str, str]]:
     """Yield what would be taken for a protection, and is none."""
-    for name, value in (("cert_file", listen.tls.cert_file), ("key_file", listen.tls.key_file)):
+    for name, value in (("cert_file", where.tls.cert_file), ("key_file", where.tls.key_file)):
         if value:
-            yield f"listen.tls.{name}", "has no effect with listen.tcp: false; Unix sockets speak no TLS"
+            yield f"{section}.tls.{name}", f"has no effect with {section}.tcp: false; Unix sockets speak no TLS"
 
 
 def _limits(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import inspect
 
 from signproxy.config.identity import StaticToken
+from signproxy.config.listening import TlsSettings
 from signproxy.config.paths import bare, says
-from signproxy.config.settings import Settings, TlsSettings
+from signproxy.config.settings import Settings
 from signproxy.documents import child, described
 from signproxy.telemetry.neutralise import neutralise
 
@@ -30,6 +31,15 @@ RELOADABLE = (
     "listen.tls",
     "policy",
     "public_url",
+    "s3.base_domains",
+    "s3.identities",
+    "s3.keys",
+    "s3.limits",
+    "s3.pod",
+    "s3.public_url",
+    "s3.steer",
+    "s3.tls",
+    "s3.upstream",
     "signing",
     "storages",
     "upstreams",
@@ -101,6 +111,7 @@ def _effect(path: str, old: Settings, new: Settings) -> Effect:
     for section, before, after in (
         ("listen.tls", old.listen.tls, new.listen.tls),
         ("admin.tls", old.admin.tls, new.admin.tls),
+        ("s3.tls", old.s3.tls, new.s3.tls),
     ):
         # Clients are connected, or about to connect, as they were told to.
         if f"{path}.".startswith(f"{section}.") and not _both_on(before, after):

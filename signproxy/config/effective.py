@@ -22,7 +22,7 @@ from signproxy.documents import child, described
 MASK = "***"
 DEFAULT = "default"
 
-Plain = str | int | float | bool | None | list[str] | dict[str, str]
+Plain = str | int | float | bool | None | list[str | int] | dict[str, str]
 
 
 class Leaf(NamedTuple):
@@ -147,7 +147,7 @@ def _plain(value: object) -> Plain:
         case Enum():
             return str(value.value)
         case tuple():
-            return [str(_plain(each)) for each in value]
+            return [each if isinstance(each, int) else str(_plain(each)) for each in value]
         case Mapping():
             return {}
         case None | bool() | int() | float():

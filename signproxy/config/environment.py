@@ -107,7 +107,13 @@ def _value(kind: inspect.Type, text: str) -> object:
     array = next((member for member in arrays if isinstance(member, inspect.VarTupleType)), None)
     if array is not None and not text.lstrip().startswith("["):
         items = [item.strip() for item in text.split(",") if item.strip()]
-        return items if not isinstance(bare(array.item_type), inspect.StructType) else text
+        match bare(array.item_type):
+            case inspect.StructType():
+                return text
+            case inspect.IntType():
+                return [load_yaml(item, "") for item in items]
+            case _:
+                return items
     return load_yaml(text, "") if text else None
 
 

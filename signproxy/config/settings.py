@@ -8,8 +8,20 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from signproxy.config.audit import AuditFsync, ShipSettings
 from signproxy.config.context import ContextSettings
 from signproxy.config.identity import IdentitySettings
+from signproxy.config.listening import (
+    AllowRemote,
+    Host,
+    KeepaliveSeconds,
+    Port,
+    Socket,
+    SocketMode,
+    Tcp,
+    TlsSettings,
+)
+from signproxy.config.s3 import S3Settings
 from signproxy.config.storage import CredentialsSettings, StorageBinding
 from signproxy.config.upstream import UpstreamSettings
 
@@ -20,20 +32,6 @@ MAX_SIGNATURE_SECONDS = 900
 """S3's own limit for the age of a signed request."""
 
 Name = Annotated[str, Meta(min_length=1)]
-Host = Annotated[str, Meta(min_length=1, description="Address to listen on; `localhost`, IPv4 or IPv6.")]
-Port = Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes a free one.")]
-AllowRemote = Annotated[
-    bool,
-    Meta(description="Listen beyond loopback without TLS: something in front encrypts, or the network is trusted."),
-]
-Socket = Annotated[
-    str,
-    Meta(description="A Unix socket to listen on, beside the port.", extra={"path": True}),
-]
-SocketMode = Annotated[
-    str,
-    Meta(pattern="^0?[0-7]{3}$", description="Who may open the Unix socket, as file permissions (octal)."),
-]
 
 
 class Loop(Enum):
@@ -49,6 +47,7 @@ class AuditSinkKind(Enum):
 
     STDOUT = "stdout"
     FILE = "file"
+    SEGMENTS = "segments"
 
 
 class OnAuditError(Enum):
@@ -67,26 +66,10 @@ class LogLevel(Enum):
     ERROR = "error"
 
 
-class TlsSettings(msgspec.Struct, frozen=True):
-    """The certificate of a listener; replaced files are taken up while it serves."""
-
-    cert_file: Annotated[
-        str, Meta(description="Certificate and its chain (PEM). TLS is on where it is set.", extra={"path": True})
-    ] = ""
-    key_file: Annotated[str, Meta(description="The certificate's private key (PEM).", extra={"path": True})] = ""
-
-    @property
-    def enabled(self) -> bool:
-        """Whether the listener speaks TLS."""
-        return bool(self.cert_file)
-
-
 class ListenSettings(msgspec.Struct, frozen=True):
     """Where clients reach signproxy."""
 
-    tcp: Annotated[bool, Meta(description="Listen on host and port; `false` where only the Unix socket is wanted.")] = (
-        True
-    )
+    tcp: Tcp = True
     host: Host = "127.0.0.1"
     port: Port = 8181
     allow_remote: AllowRemote = False
@@ -94,10 +77,7 @@ class ListenSettings(msgspec.Struct, frozen=True):
     socket: Socket = ""
     socket_mode: SocketMode = "0660"
     reuse_port: Annotated[bool, Meta(description="Share the port with other processes (SO_REUSEPORT).")] = False
-    keepalive_seconds: Annotated[
-        int,
-        Meta(ge=5, le=3600, description="How long an idle connection is kept. Java clients reuse theirs for a minute."),
-    ] = 75
+    keepalive_seconds: KeepaliveSeconds = 75
 
 
 class AdminSettings(msgspec.Struct, frozen=True):
@@ -185,8 +165,38 @@ class SigningSettings(msgspec.Struct, frozen=True):
 class AuditSettings(msgspec.Struct, frozen=True):
     """Where the audit trail goes, and what happens when it cannot."""
 
-    sink: Annotated[AuditSinkKind, Meta(description="Where events are written.")] = AuditSinkKind.STDOUT
+    sink: Annotated[
+        AuditSinkKind,
+        Meta(description="Where events are written. Only `segments` can be verified: docs/audit.md."),
+    ] = AuditSinkKind.STDOUT
     path: Annotated[str, Meta(description="The file of `sink: file`.", extra={"path": True})] = ""
+    directory: Annotated[
+        str, Meta(description="The directory of `sink: segments`, below which `audit/v1/…` is.", extra={"path": True})
+    ] = ""
+    instance: Annotated[
+        str, Meta(max_length=63, description="Who wrote a segment, in its name. Default: the host's or pod's name.")
+    ] = ""
+    segment_mib: Annotated[
+        int, Meta(ge=1, le=1024, description="Lines of a segment, unpacked, with which it is sealed.")
+    ] = 64
+    segment_seconds: Annotated[int, Meta(ge=1, le=86_400, description="The age with which a segment is sealed.")] = 60
+    spool_mib: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1024 * 1024,
+            description="What all segments of the directory may take together. With more, none is begun and `on_error` "
+            "decides; nothing is ever deleted to make room. 0: what the disk takes.",
+        ),
+    ] = 0
+    fsync: Annotated[
+        AuditFsync,
+        Meta(
+            description="`request` waits for the disk with each batch, so that a crash of the machine loses what came "
+            "in the last 50 ms or so; `interval` once a second."
+        ),
+    ] = AuditFsync.INTERVAL
+    ship: ShipSettings = ShipSettings()
     on_error: Annotated[
         OnAuditError,
         Meta(description="`deny` serves nothing that a healthy writer did not accept; `allow` counts what is lost."),
@@ -230,6 +240,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     listen: ListenSettings = ListenSettings()
     admin: AdminSettings = AdminSettings()
+    s3: S3Settings = S3Settings()
     public_url: Annotated[
         str,
         Meta(

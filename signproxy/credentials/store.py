@@ -43,8 +43,18 @@ class CredentialStore:
         self._preparing = asyncio.Lock()
 
     def current(self, storage: Storage, bucket: str) -> Credentials:
-        """Return the credentials for a bucket, or raise Refused. Never waits."""
-        slot = self._table.get((storage.name, bucket))
+        """Return the credentials for a bucket that the storage lists, or raise Refused. Never waits."""
+        return self._good(storage, self._table.get((storage.name, bucket)))
+
+    def current_of_any(self, storage: Storage, bucket: str) -> Credentials:
+        """Return the credentials for a bucket; those of the storage for one that nobody lists. Raise Refused.
+
+        For a volume may stand for buckets that clients make. That it does has been judged before.
+        """
+        table = self._table
+        return self._good(storage, table.get((storage.name, bucket)) or table.get((storage.name, _UNLISTED)))
+
+    def _good(self, storage: Storage, slot: Slot | None) -> Credentials:
         if slot is None:
             raise Refused(Reason.CREDENTIALS_UNAVAILABLE, f"storage {storage.name!r} is not bound")
         if slot.credentials is None or self._clock() >= slot.good_until:
@@ -202,6 +212,10 @@ class CredentialStore:
         await self._registry.retain(place.key for place in used)
 
 
+_UNLISTED = ""
+"""Stands among the buckets of a storage for those that it does not list; none where each that it lists has its own."""
+
+
 class _Place(NamedTuple):
     """A use of a provider: a storage as the policy has it, or one bucket of it."""
 
@@ -233,4 +247,7 @@ def _uses(storages: Iterable[Storage], bindings: Iterable[Binding]) -> dict[_Pla
             spec = own or binding.provider
             place = _Place(storage, bucket if own else "", key_of(spec, storage.name), spec.name)
             uses.setdefault(place, _Use(spec, [])).buckets.append(bucket)
+        place = _Place(storage, "", key_of(binding.provider, storage.name), binding.provider.name)
+        if place in uses:
+            uses[place].buckets.append(_UNLISTED)
     return uses

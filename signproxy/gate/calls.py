@@ -21,6 +21,7 @@ _READS = LISTS | int(
     | Privilege.TABLE_READ_PROPERTIES
     | Privilege.NAMESPACE_READ_PROPERTIES
     | Privilege.VIEW_READ_PROPERTIES
+    | Privilege.VOLUME_READ_DATA
 )
 """What somebody who only ever reads may need."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from signproxy.audit.encode import cut
 from signproxy.audit.event import MAX_CONTEXT_BYTES
@@ -17,6 +17,14 @@ def bounded(said: str) -> str:
     return cut(said, MAX_CONTEXT_BYTES)
 
 
+def application_in(headers: Iterable[tuple[str, str]]) -> str:
+    """Return the application that a forwarded request names in its user agent; names are in lower case."""
+    for name, value in headers:
+        if name == "user-agent":
+            return _application(value)
+    return ""
+
+
 def application_of(headers: Mapping[str, Sequence[str]]) -> str:
     """Return the application that the S3 request itself names in its user agent, as every AWS SDK can.
 
@@ -25,7 +33,10 @@ def application_of(headers: Mapping[str, Sequence[str]]) -> str:
     agents = headers.get(_USER_AGENT)
     if not agents:
         return ""
-    agent = agents[0]
+    return _application(agents[0])
+
+
+def _application(agent: str) -> str:
     at = agent.find(_APP)
     if at < 0:
         return ""

@@ -8,16 +8,20 @@ from typing import Literal, NamedTuple
 from signproxy.audit.event import Kind
 from signproxy.audit.ids import new_event_id
 from signproxy.errors import Check, Reason, Refused
+from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.model import Allow, NamedTable, Subject, Target
 from signproxy.policy.explain import suggest
+from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.request import S3Request, WireRequest
 
 Outcome = Literal["passed", "failed", "skipped"]
 
 # What comes before the gate and after it is the server's, and is not run here.
-_OUTSIDE = frozenset({Check.ROUTE, Check.LIMIT, Check.TOKEN, Check.MESSAGE, Check.CREDENTIALS, Check.AUDIT})
+_OUTSIDE = frozenset(
+    {Check.ROUTE, Check.LIMIT, Check.TOKEN, Check.MESSAGE, Check.CREDENTIALS, Check.STORE, Check.AUDIT}
+)
 
 
 class Explanation(NamedTuple):
@@ -50,6 +54,30 @@ async def explain(
     )
 
 
+async def explain_forwarded(gate: Gate, subject: Subject, wire: ForwardWire) -> Explanation:
+    """Return why the gate would let a request to the S3 listener pass, or not."""
+    passage = Passage(Kind.FORWARD, new_event_id(), "", "", "")
+    passage.subject = subject
+    try:
+        judged = gate.judge_forwarded(passage, subject, wire)
+        passed = judged if isinstance(judged, Passed | BucketsShown) else await judged
+    except Refused as refused:
+        reason, detail = refused.reason, refused.detail
+        return Explanation(
+            tuple(_checks(passage, reason, detail)), "deny", reason, detail=detail, fix=_fix(gate, passage, reason)
+        )
+    checks = tuple(_checks(passage, Reason.ALLOWED, ""))
+    if isinstance(passed, BucketsShown):
+        return Explanation(checks, "allow", Reason.ALLOWED, detail=f"shown: {', '.join(passed.names) or 'none'}")
+    detail = ""
+    if passed.observed is not None:
+        detail = f"only observed; would be refused: {passed.observed.reason.code}: {passed.observed.detail}"
+    elif passed.refused:
+        first = passed.refused[0]
+        detail = f"{len(passed.refused)} keys are refused, the first {first.key!r}: {first.reason.code}"
+    return Explanation(checks, "allow", Reason.ALLOWED, rule_id=passed.allow.authority.rule_id, detail=detail)
+
+
 def _checks(passage: Passage, reason: Reason, detail: str) -> list[tuple[Check, Outcome, str]]:
     checks: list[tuple[Check, Outcome, str]] = []
     for check in Check:
@@ -74,12 +102,18 @@ def _fact(check: Check, passage: Passage) -> str:
         return tell(request)
     allow = passage.allow
     if allow is not None and check in (Check.TABLE, Check.PRIVILEGE):
-        return f"table {allow.table}" if check is Check.TABLE else allow.authority.rule_id
+        return _place(allow) if check is Check.TABLE else allow.authority.rule_id
     if check is Check.TABLE and isinstance(passage.target, NamedTable):
         return f"table {passage.target.name} of the path"
     if check is Check.STORAGE and allow is not None and allow.unsafe_storage:
         return "takes unsigned headers; accepted by name in the settings"
     return ""
+
+
+def _place(allow: Allow) -> str:
+    if allow.table is not None:
+        return f"table {allow.table}"
+    return "none; it is about the bucket" if allow.volume is None else f"volume {allow.volume}"
 
 
 def _addressed(request: S3Request) -> str:

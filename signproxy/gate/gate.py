@@ -9,6 +9,8 @@ import msgspec
 from signproxy.errors import Reason, Refused
 from signproxy.gate.address import CatalogAddress, known_catalog
 from signproxy.gate.calls import WHOLE_CATALOG, CallPlace, admit_call, may_see
+from signproxy.gate.forward import ForwardGate
+from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.passage import Passage
 from signproxy.gate.scope import check_tables, check_target
 from signproxy.inventory.asked import Found
@@ -22,6 +24,7 @@ from signproxy.policy.learning import Learning
 from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
 from signproxy.s3.classify import classify
+from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request, WireRequest
 
@@ -63,7 +66,7 @@ class Gate:
     Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
     """
 
-    __slots__ = ("_accepted_unhashed", "_accepted_unsafe", "_admitted", "_learned", "_resolver", "_state")
+    __slots__ = ("_accepted_unhashed", "_accepted_unsafe", "_admitted", "_forward", "_learned", "_resolver", "_state")
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Gate:
         self._accepted_unsafe = accepted_unsafe
         self._accepted_unhashed = accepted_unhashed
         self._admitted: dict[tuple[int, int], _Admission] = {}
+        self._forward = ForwardGate(state, resolver, self._learned)
 
     @property
     def state(self) -> PolicyState:
@@ -113,6 +117,12 @@ class Gate:
         if isinstance(owners, tuple):
             return self._decide(passage, state, catalog, subject, owners, request)
         return self._judge_later(passage, state, catalog, subject, owners, request)
+
+    def judge_forwarded(
+        self, passage: Passage, subject: Subject, wire: ForwardWire
+    ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
+        """Return what may be forwarded of a request to the S3 listener, or the buckets to show. Raise Refused."""
+        return self._forward.judge(passage, subject, wire)
 
     def _admit(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Run the checks of the catalog, and remember that they passed for these very values."""

@@ -7,6 +7,7 @@ from time import perf_counter_ns, time
 from signproxy.audit.event import Kind
 from signproxy.inventory.asked import Carried
 from signproxy.model import Allow, Deny, Subject, Target
+from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.request import S3Request, WireRequest
 
 
@@ -17,6 +18,7 @@ class Passage:
         "access_key_id",
         "allow",
         "application",
+        "asked",
         "bearer",
         "cacheable",
         "call",
@@ -33,6 +35,7 @@ class Passage:
         "remote_ip",
         "request",
         "request_id",
+        "reserved",
         "stamped",
         "started_ns",
         "subject",
@@ -59,6 +62,8 @@ class Passage:
         self.started_ns = perf_counter_ns()
         self.judged_ns = 0
         self.closed = False
+        self.reserved = False
+        """Whether the trail keeps a place for its event."""
         self.stamped = False
         self.cacheable = False
         self.bearer = ""
@@ -70,6 +75,8 @@ class Passage:
         self.subject: Subject | None = None
         self.target: Target | None = None
         self.wire: WireRequest | None = None
+        self.asked: ForwardWire | None = None
+        """What the S3 listener was asked, not believed."""
         self.request: S3Request | None = None
         self.allow: Allow | None = None
         self.deny: Deny | None = None

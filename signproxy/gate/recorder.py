@@ -8,14 +8,17 @@ from time import perf_counter_ns
 
 import msgspec
 
-from signproxy.audit.event import AuditEvent, Verdict
+from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.trail import AuditTrail
 from signproxy.errors import Reason, Refused
 from signproxy.gate.context import application_of, bounded
+from signproxy.gate.forwarded import Passed
+from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
 from signproxy.gate.refusals import LastRefusals, Refusal, table_of
 from signproxy.model import Allow, NamedTable, Subject
 from signproxy.policy.state import PolicyState
+from signproxy.s3.codes import s3_code
 from signproxy.s3.request import S3Request
 from signproxy.telemetry.metrics import Metrics
 from signproxy.telemetry.request_log import RequestLine, RequestLog
@@ -23,7 +26,18 @@ from signproxy.telemetry.request_log import RequestLine, RequestLog
 _ALLOWED = Reason.ALLOWED.code
 # Looking a member up in its class calls Python code; the hot path does without.
 _ALLOW = Verdict.ALLOW
-_DENIALS = frozenset({400, 401, 403, 404, 405, 413, 429})
+_FORWARD = Kind.FORWARD
+_DENIALS = frozenset({400, 401, 403, 404, 405, 411, 413, 429, 501})
+_PAYLOAD_FAILURES = frozenset(
+    {
+        Reason.CHUNK_MALFORMED,
+        Reason.CHUNK_SIGNATURE,
+        Reason.CHUNK_INCOMPLETE,
+        Reason.PAYLOAD_HASH,
+        Reason.CHECKSUM_MISMATCH,
+        Reason.CONTENT_MD5,
+    }
+)
 
 
 class Recorder:
@@ -64,6 +78,53 @@ class Recorder:
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
+    def reserve(self, passage: Passage) -> None:
+        """Have a place kept for the event before anything is asked of the store; raises as `signed` does.
+
+        From then on exactly one of `forwarded`, `passed` and `refused` must follow.
+        """
+        passage.judged_ns = perf_counter_ns()
+        state = self._state()
+        passage.reserved = self._trail.reserve(passage.kind, (state.rev, state.epoch))
+
+    def forwarded(self, passage: Passage, passed: Passed, outcome: ForwardOutcome) -> None:
+        """Record what became of a request that was forwarded, once both its bodies have ended."""
+        passage.closed = True
+        now = perf_counter_ns()
+        event = self._event(passage, now, outcome.verdict, outcome.reason.code, outcome.status)
+        event.s3_op = passed.forwardable.request.s3_name
+        event.rule_id = passed.allow.authority.rule_id
+        event.access_key_id = passage.access_key_id
+        if passed.observed is not None:
+            event.observed = passed.observed.reason.code
+            event.detail = passed.observed.detail
+        if outcome.detail:
+            event.detail = outcome.detail
+        if passed.refused:
+            event.refused_keys = len(passed.refused)
+        event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
+        event.upstream_status = outcome.upstream_status
+        event.upstream_request_id = outcome.upstream_request_id
+        event.upstream_result = outcome.completed
+        event.payload = outcome.payload
+        event.checksum = outcome.checksum
+        event.bytes_in = outcome.bytes_in
+        event.bytes_out = outcome.bytes_out
+        event.aborted = outcome.aborted
+        event.connect_us = outcome.connect_us
+        event.first_byte_us = outcome.first_byte_us
+        event.upstream_us = outcome.upstream_us
+        self._take(passage, event)
+        self._count_forwarded(passage, event)
+        self._metrics.forward.took(event.authz_us, outcome.connect_us, outcome.first_byte_us, outcome.upstream_us)
+        self._metrics.forward.moved(outcome.bytes_in, outcome.bytes_out)
+        if outcome.reason in _PAYLOAD_FAILURES:
+            self._metrics.forward.payload_failed(outcome.reason.code)
+        if outcome.verdict is not _ALLOW:
+            self._remember(passage, event)
+        elif self._sampled is not None and self._sampled.takes():
+            self._sampled.allowed(_line(event))
+
     def answered(self, passage: Passage) -> None:
         """Record that a request without an S3 operation was answered."""
         self.passed(passage, 200)
@@ -82,7 +143,9 @@ class Recorder:
         """
         event = self._event(passage, perf_counter_ns(), verdict, reason.code, status)
         event.detail = detail
-        self._trail.accept(event)
+        event.access_key_id = passage.access_key_id
+        event.expires_at = passage.expires_at
+        self._take(passage, event)
         passage.closed = True
         self._metrics.answered(passage.kind.value, verdict.value, reason.code, event.total_us)
         if self._sampled is not None and self._sampled.takes():
@@ -94,19 +157,25 @@ class Recorder:
             return
         passage.closed = True
         verdict = Verdict.DENY if reason.status in _DENIALS else Verdict.ERROR
-        event = self._event(passage, perf_counter_ns(), verdict, reason.code, reason.status)
+        event = self._event(passage, perf_counter_ns(), verdict, reason.code, _status_of(passage, reason))
         event.detail = detail
-        if passage.request is None and passage.wire is not None:
+        if passage.request is not None:
+            event.s3_op = passage.request.s3_name
+        elif passage.wire is not None:
             # Not believed, but all that is known of what was asked for.
             event.method = passage.wire.method
             event.detail = f"{detail}; uri {passage.wire.uri!r}"
+        elif passage.asked is not None:
+            asked = passage.asked
+            event.method, event.bucket = asked.method, asked.bucket
+            event.detail = f"{detail}; key {asked.raw_key!r}, query {asked.raw_query!r}"
         if passage.subject is None:
             # Nobody is known yet: anyone could fill the disk, so these have a budget of their own.
             self._trail.accept_anonymous(event)
-        elif reason is not Reason.AUDIT_UNAVAILABLE:
+        elif passage.reserved or reason is not Reason.AUDIT_UNAVAILABLE:
             # The trail itself keeps count of the requests that it turned away.
             try:
-                self._trail.accept(event)
+                self._take(passage, event)
             except Refused as unavailable:
                 self._tell(passage, _as_answered(event, unavailable))
                 raise
@@ -116,10 +185,30 @@ class Recorder:
         """Return the last refusals, the newest first."""
         return self._refusals.newest_first()
 
+    def _take(self, passage: Passage, event: AuditEvent) -> None:
+        """Hand the event to the trail: to the place that it keeps for it, where it does."""
+        if passage.reserved:
+            passage.reserved = False
+            self._trail.fulfil(event)
+        else:
+            self._trail.accept(event)
+
     def _tell(self, passage: Passage, event: AuditEvent) -> None:
         """Count, remember and log a refusal as the caller is told it."""
-        op = event.s3_op or event.kind.value
+        if event.kind is _FORWARD:
+            self._count_forwarded(passage, event)
+        else:
+            op = event.s3_op or event.kind.value
+            self._metrics.answered(op, event.decision.value, event.reason, event.total_us)
+        self._remember(passage, event)
+
+    def _count_forwarded(self, passage: Passage, event: AuditEvent) -> None:
+        # The name of an operation outside the table is no label: there are a hundred of them.
+        op = event.kind.value if passage.request is None else passage.request.operation.s3_name
         self._metrics.answered(op, event.decision.value, event.reason, event.total_us)
+        self._metrics.forward.answered(op, event.decision.value, event.upstream_status)
+
+    def _remember(self, passage: Passage, event: AuditEvent) -> None:
         self._refusals.add(event, passage.wall)
         if self._log is not None:
             self._log.refused(_line(event))
@@ -172,10 +261,19 @@ class Recorder:
             event.table_uuid = passage.table_uuid
             event.namespace = judged.table.namespace
             event.table = judged.table.name
+        elif judged is not None and judged.volume is not None:
+            event.volume = judged.volume.name
         elif isinstance(passage.target, NamedTable):
             event.namespace = passage.target.namespace
             event.table = passage.target.name
         return event
+
+
+def _status_of(passage: Passage, reason: Reason) -> int:
+    """Return the status that the caller is told: S3's clients know others than Iceberg's."""
+    if passage.kind is not _FORWARD or reason is Reason.CLIENT_GONE:
+        return reason.status
+    return s3_code(reason).status
 
 
 def _as_answered(event: AuditEvent, unavailable: Refused) -> AuditEvent:

@@ -29,7 +29,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     principal: str
     catalog: str
     table: str
-    """With its namespace, levels joined by dots."""
+    """With its namespace, levels joined by dots; or the volume."""
     detail: str
 
 
@@ -63,7 +63,9 @@ class LastRefusals:
 
 
 def table_of(event: AuditEvent) -> str:
-    """Return the table with its namespace, as people write it; empty where none is known."""
+    """Return the table with its namespace, as people write it, or the volume; empty where neither is known."""
+    if event.volume:
+        return f"volume {event.volume}"
     if not event.table:
         return ""
     levels = event.namespace.split(NAMESPACE_SEPARATOR) if event.namespace else []

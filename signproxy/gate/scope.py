@@ -1,9 +1,9 @@
-"""Keep a token that is good for one table away from every other."""
+"""Keep a token or key that is good for a part of a catalog away from every other."""
 
 from __future__ import annotations
 
 from signproxy.errors import Reason, Refused
-from signproxy.model import NAMESPACE_SEPARATOR, NamedTable, TableScope, Target
+from signproxy.model import NAMESPACE_SEPARATOR, KeyScope, NamedTable, Principal, TableId, TableScope, Target, VolumeId
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.containment import contains_key
 from signproxy.s3.request import S3Request
@@ -41,6 +41,33 @@ def shows(scope: TableScope, catalog: Catalog, namespace: str, name: str | None)
     if name is not None:
         return (namespace, name) == (scope.namespace, scope.name)
     return f"{scope.namespace}{NAMESPACE_SEPARATOR}".startswith(f"{namespace}{NAMESPACE_SEPARATOR}")
+
+
+def may_reach(principal: Principal, catalog: str) -> bool:
+    """Whether what a principal carries is good for anything in a catalog."""
+    return all(scope.catalog == catalog for scope in principal.scopes)
+
+
+def check_carried(principal: Principal, judged: TableId | VolumeId, uuid: str = "") -> None:
+    """Refuse a table, or a volume, that what the principal carries is not good for."""
+    for scope in principal.scopes:
+        if isinstance(judged, VolumeId):
+            # A volume lies in no namespace.
+            holds = judged.catalog == scope.catalog and not scope.namespace
+        else:
+            holds = holds_table(scope, judged) and not (scope.uuid and uuid and scope.uuid != uuid)
+        if not holds:
+            raise Refused(Reason.NOT_IN_SCOPE, f"good for {scope!r}, not {str(judged)!r} ({uuid or 'any'})")
+
+
+def holds_table(scope: KeyScope, table: TableId) -> bool:
+    """Whether a table lies in the scope of a key, whichever of its name it is."""
+    if scope.catalog != table.catalog:
+        return False
+    if scope.table:
+        return (table.namespace, table.name) == (scope.namespace, scope.table)
+    within = f"{scope.namespace}{NAMESPACE_SEPARATOR}"
+    return not scope.namespace or f"{table.namespace}{NAMESPACE_SEPARATOR}".startswith(within)
 
 
 def _shown(scope: TableScope) -> str:

@@ -18,6 +18,7 @@ from signproxy.identity.believed import Believed, believe, beyond, key_source
 from signproxy.identity.issuer import Issuer
 from signproxy.identity.key_source import KeyHealth, KeySource
 from signproxy.identity.opaque import StaticTokens
+from signproxy.identity.standing import mark_of, standing
 from signproxy.identity.table_token import TableTokens, is_table_token, scoped
 from signproxy.identity.tokens import (
     MAX_TOKEN,
@@ -138,6 +139,17 @@ class Authenticator:
         if known is None or known.generation is not self._generation or self._clock() >= known.principal.expires_at:
             return None
         return known.principal
+
+    def mark(self, principal: Principal) -> str:
+        """Return what `standing` will know by that it is still the same who vouches for the principal."""
+        return mark_of(self._believed, principal)
+
+    def standing(self, principal: Principal, mark: str) -> Principal:
+        """Return a principal who was found before, with what is left to him by issuers and tokens as they are now.
+
+        Raise Refused (TOKEN_ISSUER_UNKNOWN) where nobody vouches for him any more.
+        """
+        return standing(self._believed, principal, mark)
 
     def forget(self) -> None:
         """Verify every token anew, as after a change of the policy."""

@@ -68,6 +68,21 @@ class StaticTokens:
         """Return the principal of the token with this SHA-256, expired or not."""
         return self._principals.get(digest)
 
+    def digest_of(self, principal: Principal) -> str:
+        """Return the digest of the token that a principal was found by; empty where there is none any more."""
+        said = principal.name, principal.roles, principal.catalogs
+        known = self._principals.items()
+        # Several tokens may say the same of one principal: the very one that was shown counts, where that is known.
+        same = [digest for digest, each in known if each is principal]
+        same = same or [digest for digest, each in known if (each.name, each.roles, each.catalogs) == said]
+        return same[0].hex() if same else ""
+
+    def beginning_with(self, digest: str) -> Principal | None:
+        """Return the principal of the token whose digest begins so, expired or not."""
+        if not digest:
+            return None
+        return next((known for key, known in self._principals.items() if key.hex().startswith(digest)), None)
+
     def __len__(self) -> int:
         return len(self._principals)
 

@@ -16,6 +16,7 @@ from signproxy.inventory.findings import Findings
 from signproxy.inventory.ndjson import read_inventory
 from signproxy.inventory.overlap import overlaps, settle
 from signproxy.inventory.snapshot import Snapshot
+from signproxy.inventory.volumes import misplaced
 from signproxy.model import TableId
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
@@ -52,10 +53,17 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
     catalogs = draft.finish()
     findings.check()
     settle(catalogs)
+    problems = dict(islice(misplaced(catalogs), MAX_FINDINGS))
+    findings.extend(
+        Finding(file, path_of("volumes", index), f"volume {entry.name!r}: {problems[draft.volume_identity(entry)]}")
+        for file, document in documents
+        for index, entry in enumerate(document.volumes)
+        if draft.volume_identity(entry) in problems
+    )
     clashing = list(islice(overlaps(catalogs), MAX_FINDINGS))
     if clashing:
         findings.extend(_located(snapshot, documents, draft, clashing))
-        findings.check()
+    findings.check()
     return PolicyState(
         rev=digest.hexdigest()[:REV_LENGTH],
         epoch=epoch,
@@ -65,6 +73,7 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
         principals=draft.principals,
         principal_roles=draft.principal_roles,
         single_issuer=single_issuer,
+        observed=draft.observed,
     )
 
 

@@ -7,8 +7,9 @@ from itertools import islice
 
 from msgspec.structs import force_setattr
 
-from signproxy.inventory.document import CatalogEntry, NamespaceName, TableEntry
-from signproxy.inventory.findings import MAX_COMPARED, near
+from signproxy.inventory.document import CatalogEntry, NamespaceName, TableEntry, VolumeEntry
+from signproxy.inventory.findings import MAX_COMPARED, EntryInvalid, near
+from signproxy.inventory.volumes import volume_of
 from signproxy.model import NAMESPACE_SEPARATOR, TableId
 from signproxy.policy.catalog import (
     NO_GRANTS,
@@ -28,15 +29,6 @@ from signproxy.s3.storage import Storage
 METADATA_PATH = "write.metadata.path"
 LOCATION_PROPERTIES = (METADATA_PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path")
 """The properties of an Iceberg table that name a place of its objects; the last two are the former names."""
-
-
-class EntryInvalid(ValueError):
-    """An entry cannot be used: where in it, and why."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(key, problem)
-        self.key = key
-        self.problem = problem
 
 
 class CatalogDraft:
@@ -80,6 +72,10 @@ class CatalogDraft:
         grants = self._take_pending(namespace.name, name)
         self.catalog.add_table(Table(identity, namespace, location.prefix, settings, grants, entry.uuid))
 
+    def add_volume(self, entry: VolumeEntry) -> None:
+        """Enter a volume. Raise EntryInvalid."""
+        self.catalog.volumes.add(volume_of(self.catalog, entry, self._entry.overwrite))
+
     def grant_on_catalog(self, role: int, mask: int) -> None:
         """Grant a role something on the whole catalog."""
         self.catalog.grants = self._with(self.catalog.grants, role, mask)
@@ -103,6 +99,14 @@ class CatalogDraft:
             self._pending.setdefault((namespace, place[1]), []).append((role, mask, file, path))
         else:
             force_setattr(table, "grants", self._with(table.grants, role, mask))
+
+    def grant_on_volume(self, name: str, role: int, mask: int) -> None:
+        """Grant a role something on a volume; all volumes are in. Raise EntryInvalid."""
+        volume = self.catalog.volumes.named(name)
+        if volume is None:
+            hint = near(name, [known.id.name for known in self.catalog.volumes])
+            raise EntryInvalid("volume", f"catalog {self.catalog.name!r} has no volume {name!r}{hint}")
+        force_setattr(volume, "grants", self._with(volume.grants, role, mask))
 
     def unresolved(self) -> Iterator[tuple[str, str, str]]:
         """Yield file, path and problem of each grant on a namespace or table that nobody will ever know."""
@@ -139,6 +143,7 @@ class CatalogDraft:
             for namespace, name, own in ahead:
                 self._grant_below(namespace, own)
                 learning.grants[table_key(namespace.name, name)] = self._merged(namespace.grants, own)
+        self.catalog.note_readers()
         return self.catalog
 
     def _grants_ahead(self) -> list[tuple[Namespace, str, Grants]]:

@@ -11,6 +11,7 @@ import msgspec
 from signproxy.inventory.learning_difference import compare_learning
 from signproxy.inventory.notes import Notes
 from signproxy.inventory.table_difference import GrantChanges, compare_tables, dotted_in
+from signproxy.inventory.volume_difference import compare_volumes
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Endpoint, Storage
@@ -30,9 +31,12 @@ def difference(old: PolicyState, new: PolicyState) -> tuple[str, ...]:
         _catalog(name, old.catalogs.get(name), new.catalogs.get(name), notes)
     _principal_roles(old, new, notes)
     _principals(old.principals, new.principals, notes)
+    _modes(old.observed, new.observed, notes)
     both = [(catalog, new.catalogs[name]) for name, catalog in old.catalogs.items() if name in new.catalogs]
     for before, after in both:
         _namespaces(before, after, notes)
+    for before, after in both:
+        compare_volumes(before, after, notes)
     for before, after in both:
         compare_tables(before, after, notes)
         compare_learning(before, after, notes)
@@ -155,6 +159,13 @@ def _principals(old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str,
         for role in before:
             if role not in after:
                 notes.add("principal", name, f"lost role {_shown(role)}")
+
+
+def _modes(old: frozenset[str], new: frozenset[str], notes: Notes) -> None:
+    for name in sorted(new - old):
+        notes.add("principal", name, ": mode 'enforce' -> 'observe'")
+    for name in sorted(old - new):
+        notes.add("principal", name, ": mode 'observe' -> 'enforce'")
 
 
 def _namespaces(old: Catalog, new: Catalog, notes: Notes) -> None:

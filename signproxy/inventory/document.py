@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
 from signproxy.policy.catalog import Binding, CatalogKind, MetadataLevel, Overlap, Overwrite
 from signproxy.policy.learning import Authorizer, TablesFrom
+from signproxy.s3.forwarded import KeyRules, OperationsAllowed
 from signproxy.s3.storage import OptIns, Stamp, StorageKind, Style
 
 CATALOG_SWITCH = "polaris.config.remote-signing.enabled"
@@ -35,6 +38,10 @@ class StorageEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     checks_payload_hash: bool | None = None
     """Left out: true for `aws`, which compares it with the body, and false for every other store."""
     pins_forwarded_headers: bool = False
+    literal_keys: bool | None = None
+    checks_trailers: bool | None = None
+    accepts_chunked_transfer: bool | None = None
+    """The three left out: true for `aws`, and false for every other store."""
     bucket_owner: str = ""
     opt_ins: OptIns = OptIns()
 
@@ -79,8 +86,24 @@ class TableEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tr
     overwrite: Overwrite | None = None
 
 
+class VolumeEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A place for data that is no table."""
+
+    name: str
+    storage: str
+    bucket: str
+    """One that the storage lists, or what the names of buckets that nobody lists begin with, and a star."""
+    prefix: str = ""
+    """Left out: whole buckets."""
+    catalog: str = ""
+    """Left out: the default catalog."""
+    operations: OperationsAllowed = OperationsAllowed.OBJECT
+    keys: KeyRules = KeyRules.STRICT
+    overwrite: Overwrite | None = None
+
+
 class GrantEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What a catalog role may do on a catalog, a namespace or a table, and below it."""
+    """What a catalog role may do on a catalog, a namespace, a table or a volume, and below it."""
 
     role: str
     privileges: tuple[str, ...]
@@ -88,6 +111,14 @@ class GrantEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tr
     """Left out: the default catalog."""
     namespace: NamespaceName | None = None
     table: str | None = None
+    volume: str | None = None
+
+
+class Mode(Enum):
+    """What happens to what the policy refuses to a principal, on the way that can serve it all the same."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
 
 
 class PrincipalEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -95,6 +126,8 @@ class PrincipalEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
 
     roles: tuple[str, ...] = ()
     """Its principal roles, besides those that its token brings."""
+    mode: Mode | None = None
+    """Left out: `enforce`."""
 
 
 class PolicyDocument(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -113,6 +146,7 @@ class PolicyDocument(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     namespaces: dict[str, tuple[NamespaceName, ...]] = {}
     """Catalog -> namespaces, where they are not known by their tables."""
     tables: tuple[TableEntry, ...] = ()
+    volumes: tuple[VolumeEntry, ...] = ()
     grants: tuple[GrantEntry, ...] = ()
     inventories: tuple[str, ...] = ()
     """NDJSON files in the same directory."""

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from signproxy.documents import path_of
-from signproxy.inventory.catalog_draft import CatalogDraft, EntryInvalid, levels_of, roots_of
+from signproxy.inventory.catalog_draft import CatalogDraft, levels_of, roots_of
 from signproxy.inventory.document import (
     CATALOG_SWITCH,
     CatalogEntry,
     GrantEntry,
     InventoryLine,
+    Mode,
     PolicyDocument,
     TableEntry,
     TableLine,
+    VolumeEntry,
 )
-from signproxy.inventory.findings import Findings, near
+from signproxy.inventory.findings import EntryInvalid, Findings, near
 from signproxy.inventory.storages import storage_of, storage_problems
-from signproxy.model import NAMESPACE_SEPARATOR, TableId
+from signproxy.model import NAMESPACE_SEPARATOR, TableId, VolumeId
 from signproxy.policy.catalog import Catalog, Namespace
 from signproxy.policy.learning import Authorizer, Learning, TablesFrom
 from signproxy.policy.location import Location
 from signproxy.policy.places import PlaceTree
-from signproxy.policy.privileges import PrivilegeUnknown, mask_of
+from signproxy.policy.privileges import OF_VOLUMES, PrivilegeUnknown, mask_of, names_of
 from signproxy.s3.storage import EndpointClash, Storage
 
 RESERVED = frozenset({"api", "catalogs"})
 """Names that begin other routes."""
+
+_OF_VOLUMES = [str(privilege.name) for privilege in OF_VOLUMES]
 
 _Documents = list[tuple[str, PolicyDocument]]
 
@@ -45,6 +49,8 @@ class PolicyDraft:
         self._catalog_roles()
         self.principal_roles = self._principal_roles()
         self.principals = self._principals()
+        self.observed = self._observed()
+        self._volumes()
 
     def add_entries(self, file: str, document: PolicyDocument) -> None:
         """Add the namespaces, tables and grants of a policy file."""
@@ -76,6 +82,10 @@ class PolicyDraft:
             for file, path, problem in draft.unresolved():
                 self._findings.add(file, path, problem)
         return [draft.finish() for draft in self._drafts.values()]
+
+    def volume_identity(self, entry: VolumeEntry) -> VolumeId:
+        """Return the full name of a volume that was added before."""
+        return VolumeId(self._drafts[entry.catalog or self.default_catalog].catalog.name, entry.name)
 
     def identity(self, entry: TableEntry) -> TableId:
         """Return the full name of a table that was added before."""
@@ -244,6 +254,27 @@ class PolicyDraft:
                 principals[name] = tuple(dict.fromkeys(principals.get(name, ()) + entry.roles))
         return principals
 
+    def _observed(self) -> frozenset[str]:
+        modes: dict[str, Mode] = {}
+        for file, document in self._documents:
+            for name, entry in document.principals.items():
+                if entry.mode is not None and modes.setdefault(name, entry.mode) is not entry.mode:
+                    problem = f"contradicts another file, which says {modes[name].value!r}"
+                    self._findings.add(file, path_of("principals", name, "mode"), problem)
+        return frozenset(name for name, mode in modes.items() if mode is Mode.OBSERVE)
+
+    def _volumes(self) -> None:
+        """Enter the volumes: before any grant, which may name one of another file."""
+        for file, document in self._documents:
+            for index, entry in enumerate(document.volumes):
+                path = f"volumes[{index}]"
+                draft = self._draft(entry.catalog or self.default_catalog, file, path)
+                if draft is not None:
+                    try:
+                        draft.add_volume(entry)
+                    except EntryInvalid as invalid:
+                        self._findings.add(file, ".".join(filter(None, (path, invalid.key))), invalid.problem)
+
     def _add_table(self, entry: TableEntry, file: str, path: str) -> None:
         draft = self._draft(entry.catalog or self.default_catalog, file, path)
         if draft is not None:
@@ -262,7 +293,9 @@ class PolicyDraft:
         if role is None or not mask:
             return
         try:
-            if grant.namespace is None and grant.table is None:
+            if grant.volume is not None:
+                self._grant_on_volume(draft, grant, role, mask, file, path)
+            elif grant.namespace is None and grant.table is None:
                 draft.grant_on_catalog(role, mask)
             elif grant.namespace is None:
                 self._findings.add(file, f"{path}.namespace", "this key is missing; a table lies in a namespace")
@@ -272,6 +305,18 @@ class PolicyDraft:
                 draft.grant_on_table((grant.namespace, grant.table), role, mask, file, path)
         except EntryInvalid as invalid:
             self._findings.add(file, f"{path}.{invalid.key}", invalid.problem)
+
+    def _grant_on_volume(
+        self, draft: CatalogDraft, grant: GrantEntry, role: int, mask: int, file: str, path: str
+    ) -> None:
+        other = mask & ~int(OF_VOLUMES)
+        if grant.namespace is not None or grant.table is not None:
+            self._findings.add(file, f"{path}.volume", "a volume lies in a catalog; leave namespace and table out")
+        elif other:
+            problem = f"{', '.join(names_of(other))} cannot be granted on a volume; it has {', '.join(_OF_VOLUMES)}"
+            self._findings.add(file, f"{path}.privileges", problem)
+        else:
+            draft.grant_on_volume(grant.volume or "", role, mask)
 
     def _mask(self, privileges: tuple[str, ...], file: str, path: str) -> int:
         mask = self._masks.get(privileges)

@@ -11,6 +11,15 @@ MAX_COMPARED = 2_000
 """Names that a misspelt one is compared with: some 10 ms; a namespace may hold a million."""
 
 
+class EntryInvalid(ValueError):
+    """An entry cannot be used: where in it, and why."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(key, problem)
+        self.key = key
+        self.problem = problem
+
+
 class Findings:
     """The faults so far; the last one that is taken ends the work."""
 

@@ -40,6 +40,9 @@ def storage_of(name: str, entry: StorageEntry) -> Storage:
         checks_unsigned_headers=checks,
         checks_payload_hash=aws if entry.checks_payload_hash is None else entry.checks_payload_hash,
         pins_forwarded_headers=entry.pins_forwarded_headers,
+        literal_keys=aws if entry.literal_keys is None else entry.literal_keys,
+        checks_trailers=aws if entry.checks_trailers is None else entry.checks_trailers,
+        accepts_chunked_transfer=aws if entry.accepts_chunked_transfer is None else entry.accepts_chunked_transfer,
         opt_ins=entry.opt_ins,
         bucket_owner=entry.bucket_owner,
     )

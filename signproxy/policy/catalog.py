@@ -19,6 +19,7 @@ from signproxy.policy.table import (
     TableSettings,
     table_key,
 )
+from signproxy.policy.volume import Volumes
 from signproxy.s3.storage import EndpointIndex, Storage
 
 __all__ = [
@@ -75,9 +76,11 @@ class Catalog:
         "namespaces",
         "overlap",
         "prefixes",
+        "readers",
         "remote_signing",
         "roles",
         "storages",
+        "volumes",
     )
 
     def __init__(  # noqa: PLR0913  (a value; its parts are given by name)
@@ -113,7 +116,10 @@ class Catalog:
         """What an upstream is left to say; None where the policy declares every table."""
         self.below: dict[str, Grants] = {}
         """Namespace -> everything that is granted on what lies in it, taken together; the catalog itself is ''."""
+        self.readers: dict[str, Grants] = {}
+        """Bucket -> everything that is granted on the declared tables that lie in it, taken together."""
         self.namespaces: dict[str, Namespace] = {}
+        self.volumes = Volumes()
         self.locations = LocationIndex()
         # One dict for all namespaces: a look-up then reads two lines of memory less.
         self._tables: dict[str, Table] = {}
@@ -155,3 +161,18 @@ class Catalog:
         self.locations.add(settings.bucket, table.location, table)
         for place in settings.extra:
             self.locations.add(place.bucket, place.prefix, table)
+
+    def note_readers(self) -> None:
+        """Note who was granted something in which bucket, once every grant is in."""
+        # Tables that share settings and grants, nearly all of them, add nothing but for the first.
+        seen: set[tuple[int, int]] = set()
+        for table in self._tables.values():
+            settings, grants = table.settings, table.grants
+            key = (id(settings), id(grants))
+            if key in seen:
+                continue
+            seen.add(key)
+            for bucket in {settings.bucket, *[place.bucket for place in settings.extra]}:
+                readers = self.readers.setdefault(bucket, {})
+                for role, mask in grants.items():
+                    readers[role] = readers.get(role, 0) | mask

@@ -8,6 +8,7 @@ from signproxy.errors import Reason
 from signproxy.model import NAMESPACE_SEPARATOR, Deny, Subject, TableId
 from signproxy.policy.catalog import Catalog, Table, TableSettings
 from signproxy.policy.containment import addressed, contains_key
+from signproxy.policy.decide_volume import mask_in, needed
 from signproxy.policy.privileges import names_of
 from signproxy.policy.reach import grants_at, namespace_at
 from signproxy.policy.rights import (
@@ -71,8 +72,10 @@ def suggest(state: PolicyState, catalog: Catalog, subject: Subject, deny: Deny, 
     """
     if deny.reason is Reason.PRINCIPAL_UNKNOWN:
         return _introduce(state, subject)
-    table = None if deny.table is None else _known(catalog, deny.table)
     rights = state.rights(subject.effective, catalog)
+    if deny.volume is not None and rights is not None and request is not None:
+        return _grant_in(catalog, rights, deny, request)
+    table = None if deny.table is None else _known(catalog, deny.table)
     if table is None or rights is None or request is None:
         return ""
     match deny.reason:
@@ -89,6 +92,18 @@ def suggest(state: PolicyState, catalog: Catalog, subject: Subject, deny: Deny, 
             return _bind(catalog, table, request)
         case _:
             return ""
+
+
+def _grant_in(catalog: Catalog, rights: Rights, deny: Deny, request: S3Request) -> str:
+    """Return the grant that lets a request into a volume, where a grant is what it lacks."""
+    volume = None if deny.volume is None else catalog.volumes.named(deny.volume.name)
+    if volume is None or deny.reason not in (Reason.NO_READ_DATA, Reason.NO_WRITE_DATA, Reason.NO_MANAGE):
+        return ""
+    lacking = ", ".join(names_of(needed(request) & ~mask_in(rights, volume)))
+    held = [catalog.roles[role] for role in sorted(rights.roles) if role in catalog.roles]
+    role = next(iter(held or catalog.roles.values()), "a-role")
+    on = f"catalog: {_quoted(catalog.name)}, volume: {_quoted(volume.id.name)}"
+    return f"grant {lacking}: grants: [{{role: {_quoted(role)}, {on}, privileges: [{lacking}]}}]"
 
 
 def _known(catalog: Catalog, table: TableId) -> Table | None:

@@ -1,4 +1,4 @@
-"""Name the privileges of Polaris that concern tables, namespaces and views, and what each of them implies."""
+"""Name the privileges of Polaris that concern tables, namespaces and views, those of volumes, and what each implies."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ class Privilege(IntFlag):
     VIEW_READ_PROPERTIES = 1 << 20
     VIEW_WRITE_PROPERTIES = 1 << 21
     VIEW_FULL_METADATA = 1 << 22
+    # Of our own: Polaris has no volumes.
+    VOLUME_READ_DATA = 1 << 23
+    VOLUME_WRITE_DATA = 1 << 24
+    VOLUME_MANAGE = 1 << 25
 
 
 class PrivilegeUnknown(ValueError):
@@ -76,6 +80,9 @@ _SATISFIED_BY = {
     Privilege.VIEW_READ_PROPERTIES: _VIEW_READERS,
     Privilege.VIEW_WRITE_PROPERTIES: _VIEWS,
     Privilege.VIEW_FULL_METADATA: _METADATA,
+    Privilege.VOLUME_READ_DATA: _CONTENT | Privilege.VOLUME_WRITE_DATA | Privilege.VOLUME_MANAGE,
+    Privilege.VOLUME_WRITE_DATA: _CONTENT | Privilege.VOLUME_MANAGE,
+    Privilege.VOLUME_MANAGE: _CONTENT,
     Privilege.CATALOG_MANAGE_METADATA: _CONTENT,
     Privilege.CATALOG_MANAGE_CONTENT: _CONTENT,
 }
@@ -90,6 +97,9 @@ def implied(privilege: Privilege) -> int:
             mask |= int(required)
     return mask
 
+
+OF_VOLUMES = Privilege.VOLUME_READ_DATA | Privilege.VOLUME_WRITE_DATA | Privilege.VOLUME_MANAGE
+"""What can be granted on a volume; on a catalog it reaches every volume of it."""
 
 PRIVILEGES: dict[str, int] = {str(privilege.name): implied(privilege) for privilege in Privilege}
 """Privilege name -> the mask of what it implies."""

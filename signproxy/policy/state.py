@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from signproxy.model import Principal
+from signproxy.policy.buckets import Buckets
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.rights import Rights
 
@@ -19,11 +20,13 @@ class PolicyState:
 
     __slots__ = (
         "__weakref__",
+        "_buckets",
         "_prefixes",
         "_remembered",
         "catalogs",
         "default_catalog",
         "epoch",
+        "observed",
         "principal_roles",
         "principals",
         "remote_signing",
@@ -42,6 +45,7 @@ class PolicyState:
         principals: Mapping[str, tuple[str, ...]] | None = None,
         principal_roles: Mapping[str, Mapping[str, frozenset[int]]] | None = None,
         single_issuer: bool = False,
+        observed: frozenset[str] = frozenset(),
     ) -> None:
         self.rev = rev
         self.epoch = epoch
@@ -55,12 +59,26 @@ class PolicyState:
         )
         """Principal role -> catalog -> the catalog roles that it stands for."""
         self.single_issuer = single_issuer
+        self.observed = observed
+        """The principals with `mode: observe`, named as in `principals`."""
+        self._buckets: Buckets | None = None
         self._prefixes = {prefix: catalog for catalog in self.catalogs.values() for prefix in catalog.prefixes}
         self._remembered: dict[_RightsKey, Rights] = {}
 
     def catalog_of_prefix(self, prefix: str) -> Catalog | None:
         """Return the catalog that answers to a prefix."""
         return self._prefixes.get(prefix)
+
+    @property
+    def buckets(self) -> Buckets:
+        """Every bucket that something may be forwarded to."""
+        if self._buckets is None:
+            self._buckets = Buckets(self.catalogs.values())
+        return self._buckets
+
+    def observes(self, principal: Principal) -> bool:
+        """Whether what the policy refuses to a principal is served all the same, and only recorded."""
+        return bool(self.observed) and self._name_of(principal) in self.observed
 
     def rights(self, principal: Principal, catalog: Catalog) -> Rights | None:
         """Return a principal's rights in a catalog; None where neither the policy nor a role knows him."""
@@ -88,12 +106,16 @@ class PolicyState:
 
     def _declared(self, principal: Principal) -> tuple[str, ...] | None:
         """Return the roles of the policy's entry for a principal, `issuer/claim` before the bare claim."""
-        roles = self.principals.get(principal.name)
-        if roles is not None or not self.single_issuer:
-            return roles
-        claim = principal.name.removeprefix(f"{principal.issuer}/")
+        return self.principals.get(self._name_of(principal))
+
+    def _name_of(self, principal: Principal) -> str:
+        """Return the name that the policy has for a principal: the full one, unless only its claim is declared."""
+        name = principal.name
+        if name in self.principals or not self.single_issuer:
+            return name
+        claim = name.removeprefix(f"{principal.issuer}/")
         # A claim that holds a slash could pose as `issuer/claim` of an issuer that is gone.
-        return None if "/" in claim else self.principals.get(claim)
+        return name if "/" in claim else claim
 
     def _rights(self, principal: Principal, catalog: Catalog) -> Rights | None:
         names = self.principal_roles_of(principal)

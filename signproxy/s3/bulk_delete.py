@@ -7,6 +7,8 @@ comments, CDATA, processing instructions, prefixes, foreign attributes and white
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.key import MAX_KEY_BYTES, check_key
@@ -18,9 +20,10 @@ MAX_KEYS = 1000
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _DOCUMENT = ""
-# An Object may also name a version, an ETag, a time and a size: what they delete is not what a key says.
-_CHILDREN = {_DOCUMENT: ("Delete",), "Delete": ("Object", "Quiet"), "Object": ("Key",), "Key": (), "Quiet": ()}
-_WITH_TEXT = ("Key", "Quiet")
+_CHILDREN = {_DOCUMENT: ("Delete",), "Delete": ("Object", "Quiet")}
+# What an Object may name besides its key: what they delete is not what a key says.
+_CONDITIONS = ("VersionId", "ETag", "LastModifiedTime", "Size")
+_WITH_TEXT = ("Key", "Quiet", *_CONDITIONS)
 _XML_SPACE = " \t\r\n"
 # An angle bracket that no other one closes soon. The longest tag that clients write has 60 bytes; a tag of a
 # megabyte would keep expat busy with attributes before any handler could refuse it.
@@ -29,8 +32,22 @@ _SHOWN = 64
 """Characters of a foreign name that a refusal repeats; the audit trail must not swell with the body."""
 
 
-def delete_keys(body: bytes) -> tuple[str, ...]:
-    """Return the keys of a bulk delete in their order, each one exactly as written.
+class DeleteRules(NamedTuple):
+    """Which objects a bulk delete may name."""
+
+    check: Callable[[str], None] = check_key
+    """Refuses a key that may not be addressed."""
+    conditions: bool = False
+    """An object may name a version, an ETag, a time or a size too, and a key may come back with another of them."""
+    blanks: bool = False
+    """A key may begin or end with white space."""
+
+
+STRICT = DeleteRules()
+
+
+def delete_keys(body: bytes, rules: DeleteRules = STRICT) -> tuple[str, ...]:
+    """Return the keys of a bulk delete in their order, each one once and exactly as written.
 
     Raise Refused with DELETE_BODY for everything but the document that S3 documents, all keys allowed.
     """
@@ -48,14 +65,14 @@ def delete_keys(body: bytes) -> tuple[str, ...]:
         raise _refusal("a document type, comment or CDATA section")
     if body.count(b"<") != body.count(b">") or _UNCLOSED.search(body):
         raise _refusal("angle brackets that do not pair up, or a tag that is too long")
-    return _parse(body)
+    return _parse(body, rules)
 
 
-def _parse(body: bytes) -> tuple[str, ...]:
+def _parse(body: bytes, rules: DeleteRules) -> tuple[str, ...]:
     # Imported here because most processes never see a bulk delete.
     from xml.parsers import expat  # noqa: PLC0415
 
-    document = _Document()
+    document = _Document(rules)
     parser = expat.ParserCreate("utf-8")
     # One call for a text instead of one for each of its line ends and references: 2 MiB could hold a million.
     parser.buffer_text = True
@@ -76,9 +93,12 @@ def _parse(body: bytes) -> tuple[str, ...]:
 class _Document:
     """The part of a document that was read so far."""
 
-    __slots__ = ("_objects", "_open", "_quiet", "_text", "keys")
+    __slots__ = ("_keyed", "_objects", "_open", "_quiet", "_rules", "_text", "keys")
 
-    def __init__(self) -> None:
+    def __init__(self, rules: DeleteRules) -> None:
+        self._rules = rules
+        # How many objects have their key.
+        self._keyed = 0
         # A dictionary is an ordered set here.
         self.keys: dict[str, None] = {}
         self._objects = 0
@@ -94,7 +114,7 @@ class _Document:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         parent = self._open[-1]
-        if name not in _CHILDREN[parent]:
+        if name not in self._children(parent):
             raise _refusal(f"element {name[:_SHOWN]!r} in {parent or 'the document'}")
         if attributes and (name != "Delete" or attributes != {"xmlns": _NAMESPACE}):
             raise _refusal(f"attributes of {name}")
@@ -104,7 +124,7 @@ class _Document:
                 raise _refusal(f"more than {MAX_KEYS} objects")
         elif name == "Key":
             # The object before this one was closed with its key.
-            if len(self.keys) == self._objects:
+            if self._keyed == self._objects:
                 raise self._object_refusal("a second Key")
         elif name == "Quiet":
             if self._quiet:
@@ -126,7 +146,7 @@ class _Document:
         if name == "Key":
             self._close_key(text)
         elif name == "Object":
-            if len(self.keys) != self._objects:
+            if self._keyed != self._objects:
                 raise self._object_refusal("no Key")
         elif name == "Quiet" and text not in ("true", "false"):
             raise _refusal("Quiet is neither true nor false")
@@ -135,15 +155,21 @@ class _Document:
         if len(key) > MAX_KEY_BYTES:
             raise self._object_refusal(f"{Reason.KEY_TOO_LONG.code}: key of {len(key)} characters")
         try:
-            check_key(key)
+            self._rules.check(key)
         except Refused as refusal:
             raise self._object_refusal(f"{refusal.reason.code}: {refusal.detail}") from None
         # Some parsers trim text (Python's xmltodict does unless told otherwise): they would delete another key.
-        if key != key.strip():
+        if key != key.strip() and not self._rules.blanks:
             raise self._object_refusal(f"white space around key {key!r}")
-        if key in self.keys:
+        if key in self.keys and not self._rules.conditions:
             raise self._object_refusal(f"key {key!r} is repeated")
         self.keys[key] = None
+        self._keyed += 1
+
+    def _children(self, parent: str) -> tuple[str, ...]:
+        if parent == "Object":
+            return ("Key", *_CONDITIONS) if self._rules.conditions else ("Key",)
+        return _CHILDREN.get(parent, ())
 
     def _object_refusal(self, fault: str) -> Refused:
         return _refusal(f"object {self._objects}: {fault}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.key import check_key
@@ -14,11 +15,17 @@ _SOURCE = re.compile(
     r"/?([a-z0-9][a-z0-9.\-]{1,61}[a-z0-9])/((?:[A-Za-z0-9\-._~!$&'()*,;=:@/]|%[0-9A-Fa-f]{2})+)"
     r"(?:\?versionId=([A-Za-z0-9._\-]{1,1024}))?"
 )
+# Clients that talk to S3 itself spell more characters out; what has two readings stays refused.
+_WIDE_SOURCE = re.compile(
+    r"/?([A-Za-z0-9._\-]{1,255})/((?:[!-$&-*,->@-~ ]|%[0-9A-Fa-f]{2})+)(?:\?versionId=([A-Za-z0-9._\-]{1,1024}))?"
+)
 
 
-def parse_copy_source(value: str, *, versions: bool) -> ObjectRef:
-    """Return the source object; `versions` says whether the storage's opt-in `recover` is on."""
-    match = _SOURCE.fullmatch(value)
+def parse_copy_source(
+    value: str, *, versions: bool, check: Callable[[str], None] = check_key, strict: bool = True
+) -> ObjectRef:
+    """Return the source object; `versions` says whether a version of it may be named, `check` which keys may."""
+    match = (_SOURCE if strict else _WIDE_SOURCE).fullmatch(value)
     if match is None:
         raise Refused(Reason.COPY_SOURCE, f"copy source {value!r} is not /bucket/key, encoded once")
     bucket, raw_key, version = match.groups()
@@ -26,7 +33,7 @@ def parse_copy_source(value: str, *, versions: bool) -> ObjectRef:
         raise Refused(Reason.COPY_SOURCE, "a version of the source needs the storage's opt-in 'recover'")
     try:
         key = decode_once(raw_key)
-        check_key(key)
+        check(key)
     except Refused as refusal:
         raise Refused(Reason.COPY_SOURCE, f"{refusal.reason.code}: {refusal.detail}") from None
     return ObjectRef(bucket, key)

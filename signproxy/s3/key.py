@@ -9,6 +9,8 @@ from signproxy.errors import Reason, Refused
 MAX_KEY_BYTES = 1024
 """S3's own limit."""
 
+# MinIO takes a backslash for a slash.
+_SEPARATOR = re.compile(r"[/\\]")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\]")
 
 
@@ -28,6 +30,28 @@ def check_key(key: str) -> None:
         _check_slowly(key)
     if len(key) > MAX_KEY_BYTES // 4 and len(key.encode()) > MAX_KEY_BYTES:
         raise Refused(Reason.KEY_TOO_LONG, f"key of {len(key.encode())} bytes")
+
+
+def check_s3_key(key: str, *, literal: bool) -> None:
+    """Refuse what is no key of S3; where the store does not keep keys literally, also what it may read as another."""
+    if len(key) > MAX_KEY_BYTES // 4 and len(key.encode()) > MAX_KEY_BYTES:
+        raise Refused(Reason.KEY_TOO_LONG, f"key of {len(key.encode())} bytes")
+    if "\0" in key:
+        raise Refused(Reason.KEY_CHARACTER, f"key {key!r}")
+    if literal:
+        return
+    # A marker of a directory ends with a slash.
+    if key.startswith("/") or "//" in key:
+        raise Refused(Reason.KEY_EMPTY_SEGMENT, f"key {key!r}")
+    check_dot_segments(key)
+
+
+def check_dot_segments(text: str) -> None:
+    """Refuse dot segments in all the spellings that some store or proxy resolves."""
+    for segment in _SEPARATOR.split(text):
+        name, semicolon, _ = segment.partition(";")
+        if name.strip() in (".", "..") or (semicolon and not name.strip()):
+            raise Refused(Reason.KEY_DOT_SEGMENT, f"key {text!r}")
 
 
 def check_prefix(prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Name the S3 operations that may be signed, and what each does to the objects it addresses."""
+"""Name the S3 operations that may be signed or forwarded, and what each does to the objects it addresses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ class Access(Enum):
     LIST = "list"
 
 
+class Ways(Enum):
+    """Which ways serve an operation."""
+
+    ALL = "all"
+    FORWARD = "forward"
+    """Only a proxy can judge or serve it, so that it is never signed."""
+
+
 class Operation(Enum):
     """An S3 operation of the allow-list; opt-ins of a storage name their switch.
+
+    What is for the forward way alone stands last: nothing on the sign way ever finds it.
 
     Each member carries what is asked of it on every request: looking a member up in a dict calls Python code.
     """
@@ -39,8 +49,20 @@ class Operation(Enum):
     PUT_OBJECT_TAGGING = ("PutObjectTagging", Access.WRITE, True, "tagging")
     LIST_OBJECT_VERSIONS = ("ListObjectVersions", Access.LIST, False, "recover")
     LIST_MULTIPART_UPLOADS = ("ListMultipartUploads", Access.LIST, True, "multipart_cleanup")
+    # forward only
+    HEAD_BUCKET = ("HeadBucket", Access.READ, False, "", Ways.FORWARD)
+    GET_BUCKET_LOCATION = ("GetBucketLocation", Access.READ, False, "", Ways.FORWARD)
+    LIST_OBJECTS = ("ListObjects", Access.LIST, False, "", Ways.FORWARD)
+    LIST_BUCKETS = ("ListBuckets", Access.LIST, False, "", Ways.FORWARD)
+    GET_OBJECT_ATTRIBUTES = ("GetObjectAttributes", Access.READ, False, "", Ways.FORWARD)
+    DELETE_OBJECT_TAGGING = ("DeleteObjectTagging", Access.WRITE, True, "tagging", Ways.FORWARD)
+    # Everything else that S3 has, where a volume opens it; the request says its name.
+    OTHER_READ = ("OtherRead", Access.READ, False, "", Ways.FORWARD)
+    OTHER_WRITE = ("OtherWrite", Access.WRITE, True, "", Ways.FORWARD)
 
-    def __init__(self, s3_name: str, access: Access, needs_write: bool, opt_in: str = "") -> None:
+    def __init__(
+        self, s3_name: str, access: Access, needs_write: bool, opt_in: str = "", ways: Ways = Ways.ALL
+    ) -> None:
         self.s3_name = s3_name
         self.access = access
         self.opt_in = opt_in
@@ -49,3 +71,5 @@ class Operation(Enum):
         """The access as text: reading `Enum.value` costs a call, and every event has one."""
         self.needs_write = needs_write
         """Whether TABLE_WRITE_DATA is needed; otherwise TABLE_READ_DATA."""
+        self.forward_only = ways is Ways.FORWARD
+        """Whether the sign way has nothing to do with it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -35,12 +35,13 @@ class Shape(NamedTuple):
     optional: frozenset[str] = frozenset()
 
 
-def _names(text: str) -> frozenset[str]:
+def names(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
 # Without a query and with a key: nearly every request of an engine.
-_BARE = {
+BARE = {
     "GET": Operation.GET_OBJECT,
     "HEAD": Operation.HEAD_OBJECT,
     "PUT": Operation.PUT_OBJECT,
@@ -49,42 +50,42 @@ _BARE = {
 
 SHAPES: dict[tuple[str, Level], tuple[Shape, ...]] = {
     ("GET", Level.OBJECT): (
-        Shape(Operation.GET_OBJECT, _names("")),
-        Shape(Operation.LIST_PARTS, _names("uploadId"), _names("max-parts part-number-marker")),
-        Shape(Operation.GET_OBJECT_TAGGING, _names("tagging")),
+        Shape(Operation.GET_OBJECT, names("")),
+        Shape(Operation.LIST_PARTS, names("uploadId"), names("max-parts part-number-marker")),
+        Shape(Operation.GET_OBJECT_TAGGING, names("tagging")),
     ),
-    ("HEAD", Level.OBJECT): (Shape(Operation.HEAD_OBJECT, _names("")),),
+    ("HEAD", Level.OBJECT): (Shape(Operation.HEAD_OBJECT, names("")),),
     ("PUT", Level.OBJECT): (
-        Shape(Operation.PUT_OBJECT, _names("")),
-        Shape(Operation.UPLOAD_PART, _names("partNumber uploadId")),
-        Shape(Operation.PUT_OBJECT_TAGGING, _names("tagging")),
+        Shape(Operation.PUT_OBJECT, names("")),
+        Shape(Operation.UPLOAD_PART, names("partNumber uploadId")),
+        Shape(Operation.PUT_OBJECT_TAGGING, names("tagging")),
     ),
     ("POST", Level.OBJECT): (
-        Shape(Operation.CREATE_MULTIPART_UPLOAD, _names("uploads")),
-        Shape(Operation.COMPLETE_MULTIPART_UPLOAD, _names("uploadId")),
+        Shape(Operation.CREATE_MULTIPART_UPLOAD, names("uploads")),
+        Shape(Operation.COMPLETE_MULTIPART_UPLOAD, names("uploadId")),
     ),
     ("DELETE", Level.OBJECT): (
-        Shape(Operation.DELETE_OBJECT, _names("")),
-        Shape(Operation.ABORT_MULTIPART_UPLOAD, _names("uploadId")),
+        Shape(Operation.DELETE_OBJECT, names("")),
+        Shape(Operation.ABORT_MULTIPART_UPLOAD, names("uploadId")),
     ),
     ("GET", Level.BUCKET): (
         Shape(
             Operation.LIST_OBJECTS_V2,
-            _names("list-type prefix"),
-            _names("continuation-token delimiter encoding-type fetch-owner max-keys start-after"),
+            names("list-type prefix"),
+            names("continuation-token delimiter encoding-type fetch-owner max-keys start-after"),
         ),
         Shape(
             Operation.LIST_OBJECT_VERSIONS,
-            _names("versions prefix"),
-            _names("delimiter encoding-type key-marker max-keys version-id-marker"),
+            names("versions prefix"),
+            names("delimiter encoding-type key-marker max-keys version-id-marker"),
         ),
         Shape(
             Operation.LIST_MULTIPART_UPLOADS,
-            _names("uploads prefix"),
-            _names("delimiter encoding-type key-marker max-uploads upload-id-marker"),
+            names("uploads prefix"),
+            names("delimiter encoding-type key-marker max-uploads upload-id-marker"),
         ),
     ),
-    ("POST", Level.BUCKET): (Shape(Operation.DELETE_OBJECTS, _names("delete")),),
+    ("POST", Level.BUCKET): (Shape(Operation.DELETE_OBJECTS, names("delete")),),
 }
 
 COPIES = {Operation.PUT_OBJECT: Operation.COPY_OBJECT, Operation.UPLOAD_PART: Operation.UPLOAD_PART_COPY}
@@ -94,7 +95,7 @@ COPIES = {Operation.PUT_OBJECT: Operation.COPY_OBJECT, Operation.UPLOAD_PART: Op
 # `name` and `name=` are the same marker; a marker with a value is no spelling that any client uses.
 _MARKER = re.compile(r"")
 _NUMBER = re.compile(r"[0-9]{1,10}")
-_VALUES: dict[str, re.Pattern[str]] = {
+VALUES: dict[str, re.Pattern[str]] = {
     "delete": _MARKER,
     "uploads": _MARKER,
     "tagging": _MARKER,
@@ -115,32 +116,36 @@ _VALUES: dict[str, re.Pattern[str]] = {
 def find_operation(method: str, level: Level, parameters: Mapping[str, str], opt_ins: OptIns) -> Operation:
     """Return the operation as it is without a copy source, or refuse it by name."""
     if not parameters and level is _OBJECT:
-        operation = _BARE.get(method)
+        operation = BARE.get(method)
         if operation is not None:
             return operation
     else:
-        operation = _by_query(method, level, parameters)
+        operation = match_shape(SHAPES.get((method, level), ()), parameters, VALUES)
     if operation is None:
-        raise _refusal(method, level, parameters)
+        raise refusal_of(method, level, parameters)
     if operation.opt_in and not getattr(opt_ins, operation.opt_in):
         raise Refused(Reason.OPERATION_REFUSED, f"{operation.s3_name} needs the storage's opt-in {operation.opt_in!r}")
     return operation
 
 
-def _by_query(method: str, level: Level, parameters: Mapping[str, str]) -> Operation | None:
+def match_shape(
+    shapes: Iterable[Shape], parameters: Mapping[str, str], values: Mapping[str, re.Pattern[str]]
+) -> Operation | None:
+    """Return the operation whose names these are; refuse it for a value that none of its clients sends."""
     # The Go, JavaScript and Rust SDKs append x-id to any request.
-    names = parameters.keys() - {"x-id"}
-    for shape in SHAPES.get((method, level), ()):
-        if shape.required <= names <= shape.required | shape.optional:
+    asked = parameters.keys() - {"x-id"}
+    for shape in shapes:
+        if shape.required <= asked <= shape.required | shape.optional:
             for name, value in parameters.items():
-                pattern = _VALUES.get(name)
+                pattern = values.get(name)
                 if pattern is not None and not pattern.fullmatch(value):
                     raise Refused(Reason.OPERATION_UNKNOWN, f"{shape.operation.s3_name} with {name}={value!r}")
             return shape.operation
     return None
 
 
-def _refusal(method: str, level: Level, parameters: Mapping[str, str]) -> Refused:
+def refusal_of(method: str, level: Level, parameters: Mapping[str, str]) -> Refused:
+    """Return the refusal of a request that is no operation of the allow-list, by the name that S3 has for it."""
     if method not in METHODS:
         return Refused(Reason.METHOD_UNKNOWN, f"method {method!r}")
     asked = f"{method} on {level.value} level, query names: {', '.join(sorted(parameters)) or 'none'}"

@@ -51,3 +51,10 @@ class S3Request(msgspec.Struct, frozen=True, gc=False):
     copy_source: ObjectRef | None = None
     conditional: bool = False
     """The client sent If-Match or If-None-Match with anything but `If-None-Match: *`."""
+    named: str = ""
+    """S3's own name of an operation that is one of the `OTHER_` ones."""
+
+    @property
+    def s3_name(self) -> str:
+        """Return what AWS calls the operation."""
+        return self.named or self.operation.s3_name

@@ -9,13 +9,13 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NoReturn
 
-_ALGORITHM = "AWS4-HMAC-SHA256"
+ALGORITHM = "AWS4-HMAC-SHA256"
 _BLOCK_BYTES = 64
 _INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 
 
-class _Day:
+class Day:
     """What all signatures of one key and one date share."""
 
     __slots__ = ("credential", "inner", "outer", "scope")
@@ -29,6 +29,23 @@ class _Day:
         self.scope = scope
         self.credential = credential
 
+    def mac(self, text: bytes) -> str:
+        """Return the signature of a text, in hex."""
+        inner = self.inner.copy()
+        inner.update(text)
+        outer = self.outer.copy()
+        outer.update(inner.digest())
+        return outer.hexdigest()
+
+
+def derive(access_key_id: str, secret: str, date: str, region: str, service: str) -> Day:
+    """Return what signs for one key, date, region and service; costs as much as five signatures."""
+    derived = f"AWS4{secret}".encode()
+    for part in (date, region, service, "aws4_request"):
+        derived = hmac.digest(derived, part.encode(), "sha256")
+    scope = f"{date}/{region}/{service}/aws4_request"
+    return Day(f"{ALGORITHM} Credential={access_key_id}/{scope}", scope, derived)
+
 
 class SigningKey:
     """An access key that signs for one region and service."""
@@ -40,7 +57,7 @@ class SigningKey:
         self.region = region
         self.service = service
         self._secret = secret
-        self._days: dict[str, _Day] = {}
+        self._days: dict[str, Day] = {}
 
     def __repr__(self) -> str:
         return f"SigningKey({self.access_key_id!r}, <secret>, {self.region!r}, {self.service!r})"
@@ -85,17 +102,13 @@ class SigningKey:
         date = amz_date[:8]
         day = self._days.get(date) or self._derive(date)
         inner = day.inner.copy()
-        inner.update(f"{_ALGORITHM}\n{amz_date}\n{day.scope}\n{sha256(request.encode()).hexdigest()}".encode())
+        inner.update(f"{ALGORITHM}\n{amz_date}\n{day.scope}\n{sha256(request.encode()).hexdigest()}".encode())
         outer = day.outer.copy()
         outer.update(inner.digest())
         return f"{day.credential}, SignedHeaders={signed}, Signature={outer.hexdigest()}"
 
-    def _derive(self, date: str) -> _Day:
-        derived = f"AWS4{self._secret}".encode()
-        for part in (date, self.region, self.service, "aws4_request"):
-            derived = hmac.digest(derived, part.encode(), "sha256")
-        scope = f"{date}/{self.region}/{self.service}/aws4_request"
-        day = _Day(f"{_ALGORITHM} Credential={self.access_key_id}/{scope}", scope, derived)
+    def _derive(self, date: str) -> Day:
+        day = derive(self.access_key_id, self._secret, date, self.region, self.service)
         # Around midnight signatures dated back still fall on the day before. One assignment swaps the whole
         # dictionary, so that threads never see it half made.
         self._days = {**dict([*self._days.items()][-1:]), date: day}

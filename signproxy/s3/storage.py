@@ -66,6 +66,12 @@ class Storage(msgspec.Struct, frozen=True, gc=False):
     opt_ins: OptIns = OptIns()
     bucket_owner: str = ""
     """The account that owns the buckets; where set, `x-amz-expected-bucket-owner` must equal it."""
+    literal_keys: bool = False
+    """It keeps `..`, `.` and empty segments of a key as they are; else two keys may be one object."""
+    checks_trailers: bool = False
+    """It knows the checksum trailers of aws-chunked uploads and refuses what does not match them."""
+    accepts_chunked_transfer: bool = False
+    """It takes uploads in HTTP's chunked transfer coding, without a Content-Length."""
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):

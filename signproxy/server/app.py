@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from time import perf_counter_ns
-from types import CoroutineType
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -23,17 +21,19 @@ from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.table_token import is_table_token
 from signproxy.model import Allow, Principal, Subject
 from signproxy.s3.query import parse_query
 from signproxy.s3.storage import Stamp
 from signproxy.server.bodies import FOR_TOO_MUCH, hear_out, read_whole
 from signproxy.server.calls import Call, find_call_of
 from signproxy.server.facade import Facade
+from signproxy.server.forsaken import forsake
+from signproxy.server.key_calls import KeyCalls
 from signproxy.server.limits import BYTES_PER_REQUEST, Hold, Limits
 from signproxy.server.message import (
     MAX_BULK_MESSAGE,
     SignMessage,
+    own_bearer,
     read_bearer,
     read_message,
     read_request_id,
@@ -41,6 +41,7 @@ from signproxy.server.message import (
 from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
 from signproxy.server.routes import Endpoint, Route, find_route
+from signproxy.server.s3.steering import Steering
 from signproxy.server.wire import NO_CACHE, PRIVATE, answer, refusal
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry.log import get_logger
@@ -56,15 +57,16 @@ _log = get_logger("signproxy.server")
 # Looking a member up in its class calls Python code; the hot path does without.
 _SIGN = Endpoint.SIGN
 _CALL = Endpoint.CALL
+_KEYS = Endpoint.KEYS
 _KIND_SIGN = Kind.SIGN
 _QUERY = Stamp.QUERY
+_WITHOUT_BODY = Reason.DELETE_WITHOUT_BODY
 
 
 _STATE_UNKNOWN = frozenset({Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID})
 _STRANGERS = ""
 """Stands among the names of principals for all who ask for a token."""
 
-_BEARER = "bearer "
 _HINT = 4
 """Last characters of the access key id that the audit keeps."""
 
@@ -100,6 +102,10 @@ class Handler:
         self._client_cache = client_cache
         self.facade: Facade | None = None
         """Answers catalog calls; None where no catalog has an upstream."""
+        self.keys: KeyCalls | None = None
+        """Issues S3 keys; None where no listener takes any."""
+        self.steering: Steering | None = None
+        """Leads what cannot be signed safely to the S3 listener; None where that is switched off."""
 
     def reconfigure(
         self,
@@ -149,14 +155,12 @@ class Handler:
                 passage.subject = subject = Subject(principal, principal)
                 late = self.limits.admit(principal.name, perf_counter_ns())
                 with self.limits.waiting(principal.name):
-                    if route.endpoint is _SIGN:
-                        reply = await self._judge(passage, subject, route, request, token)
-                    elif call is not None:
+                    if call is not None:
                         reply = await self._answer(passage, subject, call, request, token)
                     else:
-                        reply = await self._config(passage, subject, route, request, token)
+                        reply = await self._own(passage, subject, route, request, token)
         except Refused as refused:
-            reply = self._refuse(passage, refused.reason, refused.detail)
+            reply = self._steered(passage, refused) or self._refuse(passage, refused.reason, refused.detail)
             await hear_out(request, passage, refused.reason, reply)
         except (ConnectionError, web.RequestPayloadError) as gone:
             reply = self._refuse(passage, Reason.CLIENT_GONE, type(gone).__name__)
@@ -189,7 +193,7 @@ class Handler:
                 found = authenticator.authenticate(read_bearer(head.headers.get("Authorization")))
                 # An exact type: `isinstance` against an abstract class costs more than the decision.
                 if type(found) is not Principal:
-                    _forsake(found)
+                    forsake(found)
                     return None
                 principal = found
                 head.known = authenticator.known(principal)
@@ -202,15 +206,15 @@ class Handler:
             if query or message.properties is not None:
                 self._note(passage, subject, message, query)
             if self.facade is not None:
-                passage.bearer = _own_bearer(head.headers)
+                passage.bearer = own_bearer(head.headers)
             allowed = self._gate.judge(passage, subject, route.address, route.target, message)
             if type(allowed) is not Allow:
-                _forsake(allowed)
+                forsake(allowed)
                 self.limits.give_back(principal.name, len(body))
                 return None
             reply = self._sign(passage, subject, allowed)
         except Refused as refused:
-            reply = self._refuse(passage, refused.reason, refused.detail)
+            reply = self._steered(passage, refused) or self._refuse(passage, refused.reason, refused.detail)
         except Exception:  # noqa: BLE001 - see `__call__`
             reply = self._fail(passage)
         if late is not None or self._draining:
@@ -235,11 +239,27 @@ class Handler:
             call = find_call_of(route, request.method)
             passage.call = call.name
             return call
+        if route.endpoint is _KEYS and self.keys is None:
+            raise Refused(Reason.ROUTE_UNKNOWN, "no listener takes keys that would be issued here")
         if route.endpoint.method != request.method:
             raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {request.raw_path!r}")
-        if route.endpoint is not _SIGN:
+        if route.endpoint is _KEYS:
+            passage.kind = Kind.VEND
+        elif route.endpoint is not _SIGN:
             passage.kind = Kind.CONFIG
         return None
+
+    async def _own(
+        self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, token: str
+    ) -> Reply:
+        """Answer what is no catalog call."""
+        if route.endpoint is _SIGN:
+            return await self._judge(passage, subject, route, request, token)
+        if route.endpoint is _KEYS and self.keys is not None:
+            if self.facade is not None:
+                passage.bearer = self._authenticator.upstream_bearer(token)
+            return await self.keys.answer(passage, subject, route.address, request)
+        return await self._config(passage, subject, route, request, token)
 
     async def _judge(
         self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, token: str
@@ -306,6 +326,20 @@ class Handler:
         self._recorder.signed(passage, allow)
         return answer(signed, passage.request_id, cache)
 
+    def _steered(self, passage: Passage, refused: Refused) -> Reply | None:
+        """Return the way to the S3 listener for what only it can judge; None for every other refusal."""
+        steering, subject, wire = self.steering, passage.subject, passage.wire
+        if refused.reason is not _WITHOUT_BODY or steering is None or subject is None or wire is None:
+            return None
+        try:
+            steered = steering.steer(passage, subject, self._gate.state.catalogs[passage.catalog], wire)
+            if steered is None:
+                return None
+            self._recorder.passed(passage, 200, "bulk delete without body, led to the S3 listener")
+        except Refused as other:
+            return self._refuse(passage, other.reason, other.detail)
+        return answer(steered, passage.request_id)
+
     async def _config(
         self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, token: str
     ) -> Reply:
@@ -359,22 +393,6 @@ def _passage(remote: str, headers: Mapping[str, str]) -> Passage:
         remote,
         headers.get("User-Agent", ""),
     )
-
-
-def _own_bearer(headers: Mapping[str, str]) -> str:
-    """Return the caller's own token; nothing for a sealed one: whoever has to open it can wait."""
-    token = headers.get("Authorization", "")[len(_BEARER) :].strip(" ")
-    return "" if is_table_token(token) else token
-
-
-def _forsake(awaitable: object) -> None:
-    """Close a coroutine that is not going to be awaited, and those that it was given: whoever waits begins anew."""
-    if isinstance(awaitable, CoroutineType):
-        for given in inspect.getcoroutinelocals(awaitable).values():
-            if isinstance(given, Coroutine):
-                given.close()
-    if isinstance(awaitable, Coroutine):
-        awaitable.close()
 
 
 def _warehouse(query: str) -> str | None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from signproxy import __version__
+from signproxy.audit.segment import instance_name
+from signproxy.audit.segments import MIB, SegmentSettings, SegmentSink, Sync
 from signproxy.audit.sink import AuditSink, FileSink, StdoutSink
 from signproxy.config.settings import AuditSinkKind, Settings
 from signproxy.config.storage import StorageBinding, source_faults
 from signproxy.credentials.bindings import check_bindings
 from signproxy.credentials.provider import Binding, ProviderSpec
 from signproxy.credentials.registry import BUILT_IN, ProviderRegistry
-from signproxy.errors import Finding, SettingsInvalid
+from signproxy.errors import Finding, SettingsInvalid, nearest
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.source import FilePolicySource
+from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.server.issuers import issuers_of, static_tokens_of
 
@@ -54,15 +60,46 @@ def policy_source(settings: Settings) -> FilePolicySource:
     return FilePolicySource(Path(settings.policy.path), unbound, single_issuer=single_issuer(settings))
 
 
-def audit_sink(settings: Settings) -> AuditSink:
-    """Return where audit events go."""
-    if settings.audit.sink is AuditSinkKind.STDOUT:
+def audit_sink(
+    settings: Settings, config_digest: str = "", sealed: Callable[[Path], None] = lambda _path: None
+) -> AuditSink:
+    """Return where audit events go; `sealed` is told of each segment that is complete. Raise SettingsInvalid."""
+    audit = settings.audit
+    if audit.sink is AuditSinkKind.STDOUT:
         return StdoutSink()
+    segments = audit.sink is AuditSinkKind.SEGMENTS
     try:
-        return FileSink(Path(settings.audit.path))
+        if segments:
+            return SegmentSink(segment_settings(settings, config_digest), sealed)
+        return FileSink(Path(audit.path))
     except OSError as error:
-        problem = f"{settings.audit.path!r} cannot be written: {error.strerror}"
-        raise SettingsInvalid([Finding("", "audit.path", problem)]) from None
+        key, place = ("directory", audit.directory) if segments else ("path", audit.path)
+        problem = f"{place!r} cannot be written: {error.strerror}"
+        raise SettingsInvalid([Finding("", f"audit.{key}", problem)]) from None
+
+
+def segment_settings(settings: Settings, config_digest: str) -> SegmentSettings:
+    """Return what segments are made of."""
+    audit = settings.audit
+    return SegmentSettings(
+        directory=Path(audit.directory),
+        instance=instance_name(audit.instance or os.environ.get("HOSTNAME") or socket.gethostname()),
+        version=__version__,
+        config_digest=config_digest,
+        max_bytes=audit.segment_mib * MIB,
+        max_seconds=float(audit.segment_seconds),
+        sync=Sync(audit.fsync.value),
+        spool_bytes=audit.spool_mib * MIB,
+    )
+
+
+def missing_target(state: PolicyState, settings: Settings) -> Iterator[Finding]:
+    """Yield what is wrong where segments are to be shipped to a storage that the policy does not have."""
+    ship = settings.audit.ship
+    known = {storage for catalog in state.catalogs.values() for storage in catalog.storages}
+    if ship.wanted and ship.storage not in known:
+        problem = f"no catalog of the policy has the storage {ship.storage!r}{nearest(ship.storage, known)}"
+        yield Finding("", "audit.ship.storage", problem)
 
 
 def _binding(name: str, binding: StorageBinding, settings: Settings) -> Binding:

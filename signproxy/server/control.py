@@ -32,6 +32,9 @@ class Listen(msgspec.Struct, frozen=True, tag=True):
     """The port that the supervisor holds for all workers; 0 where there is none."""
     socket_fd: int = -1
     """A Unix socket that already listens; -1 where there is none."""
+    s3_port: int = 0
+    s3_socket_fd: int = -1
+    """The same of the listener that speaks S3."""
 
 
 class Prepare(msgspec.Struct, frozen=True, tag=True):
@@ -115,6 +118,7 @@ class Listening(msgspec.Struct, frozen=True, tag=True):
     """The worker serves here."""
 
     addresses: tuple[str, ...]
+    s3_addresses: tuple[str, ...] = ()
 
 
 class Prepared(msgspec.Struct, frozen=True, tag=True):

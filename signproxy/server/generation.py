@@ -105,6 +105,7 @@ def load_generation(
     except Invalid as invalid:
         raise Invalid([*findings, *invalid.findings]) from None
     findings += missing_upstreams(state, settings.upstreams)
+    findings += build.missing_target(state, settings)
     if findings:
         raise SettingsInvalid(findings)
     bindings = build.bindings(settings)

@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 import logging
 import socket
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 from aiohttp import web
 
 from signproxy.errors import Finding, SettingsInvalid
+from signproxy.server.accepting import CLOSE_SECONDS, HEAR_SECONDS, accept_on, accepted, serve_accepted, until
 from signproxy.server.connection import AtOnce, DirectServer
-from signproxy.server.sockets import BACKLOG, Sharing, address_of, bind_tcp
+from signproxy.server.sockets import Sharing, address_of, bind_tcp
 from signproxy.server.tls import CertificateHolder
 from signproxy.telemetry import log
 
@@ -25,20 +25,8 @@ MAX_HEADER = 24 * 1024
 KEEPALIVE_SECONDS = 75.0
 """Java clients reuse a connection for a minute; what they still use must not be closed under them."""
 
-HANDSHAKE_SECONDS = 10.0
-"""A client that opens a connection and says nothing holds half a megabyte of buffers."""
-
-CLOSE_SECONDS = 1.0
-"""For answers that are on their way, and for the other side's farewell, which TLS waits for."""
-
 FEW = 64
 """Connections of a handler that has no limits of its own: kubelet's, Prometheus' and an operator's, many times over."""
-
-_HEAR_SECONDS = 0.1
-"""For the first bytes of a client that has just connected."""
-
-_LOOK_SECONDS = 0.02
-"""Between two looks at what is in flight; only while a server ends."""
 
 _log = log.get_logger("signproxy.http")
 
@@ -71,7 +59,7 @@ class Listener:
         self._server = server
         self._accepting: list[asyncio.AbstractServer] = []
         self._bound: tuple[socket.socket, ...] = ()
-        self._tls: dict[str, Any] = {}
+        self._certificate: CertificateHolder | None = None
 
     @classmethod
     async def open(
@@ -90,10 +78,10 @@ class Listener:
         server = _server(handler, keepalive)
         listener = cls(server, tuple(map(address_of, sockets)))
         listener._bound = tuple(sockets)
-        listener._tls = _tls_options(certificate)
+        listener._certificate = certificate
         for bound in sockets:
             try:
-                listener._accepting.append(await _accept(server, bound, certificate))
+                listener._accepting.append(await accept_on(server, bound, certificate))
             except OSError as error:
                 # Two sockets may be bound to a port on which nobody listens yet.
                 problem = f"cannot listen on {address_of(bound)}: {error.strerror}"
@@ -102,11 +90,6 @@ class Listener:
                     each.close()
                 raise SettingsInvalid([Finding("", section, problem)]) from None
         return listener
-
-    async def _serve_accepted(self, client: socket.socket) -> None:
-        client.setblocking(False)
-        tls = self._tls if client.family != socket.AF_UNIX else {}
-        await asyncio.get_running_loop().connect_accepted_socket(self._server, client, **tls)
 
     @property
     def connections(self) -> int:
@@ -127,18 +110,18 @@ class Listener:
 
         Requests whose body is still arriving are in flight. aiohttp's own way to end would not read on.
         """
-        waiting = list(_accepted(self._bound))
+        waiting = list(accepted(self._bound))
         self.stop_accepting()
         with contextlib.suppress(OSError):
-            await asyncio.gather(*map(self._serve_accepted, waiting))
+            await asyncio.gather(*(serve_accepted(self._server, client, self._certificate) for client in waiting))
         if waiting:
             # What they have to say is on its way: they connected before anybody could tell them not to.
-            await asyncio.sleep(min(_HEAR_SECONDS, seconds))
-        await _until(lambda: not any(map(_in_flight, self._server.connections)), seconds)
+            await asyncio.sleep(min(HEAR_SECONDS, seconds))
+        await until(lambda: not any(map(_in_flight, self._server.connections)), seconds)
         connections = [(each, each.transport) for each in self._server.connections]
         self._server.pre_shutdown()
         await self._server.shutdown(CLOSE_SECONDS)
-        await _until(lambda: all(each._manager is None for each, _ in connections), CLOSE_SECONDS)  # noqa: SLF001
+        await until(lambda: all(each._manager is None for each, _ in connections), CLOSE_SECONDS)  # noqa: SLF001
         for _, transport in connections:
             if transport is not None:
                 transport.abort()
@@ -183,46 +166,6 @@ class _FewConnections(web.Server):
             connections[0].force_close()
 
 
-async def _accept(
-    server: web.Server, bound: socket.socket, certificate: CertificateHolder | None
-) -> asyncio.AbstractServer:
-    loop = asyncio.get_running_loop()
-    # Here, for uvloop keeps it to itself where it fails.
-    bound.listen(BACKLOG)
-    if bound.family == socket.AF_UNIX:
-        # From Python 3.13 on, each process that closes its copy of the socket would remove the file of all of them.
-        keeping: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-        return await loop.create_unix_server(server, sock=bound, backlog=BACKLOG, **keeping)
-    return await loop.create_server(server, sock=bound, backlog=BACKLOG, **_tls_options(certificate))
-
-
-def _tls_options(certificate: CertificateHolder | None) -> dict[str, Any]:
-    if certificate is None:
-        return {}
-    return {
-        "ssl": certificate.context,
-        "ssl_handshake_timeout": HANDSHAKE_SECONDS,
-        "ssl_shutdown_timeout": CLOSE_SECONDS,
-    }
-
-
-def _accepted(bound: Iterable[socket.socket]) -> Iterator[socket.socket]:
-    """Accept whoever the kernel has connected already: closing a socket resets those, and their clients see a fault."""
-    for each in bound:
-        each.setblocking(False)
-        with contextlib.suppress(OSError):
-            for _ in range(BACKLOG):
-                yield each.accept()[0]
-
-
 def _in_flight(connection: web.RequestHandler) -> bool:
     """Whether a request has begun, body or not, and is not answered yet; aiohttp has no public word for it."""
     return connection._request_in_progress or bool(connection._messages)  # noqa: SLF001
-
-
-async def _until(holds: Callable[[], bool], seconds: float) -> None:
-    """Wait until it holds, or for so long."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not holds() and loop.time() < deadline:  # noqa: ASYNC110 - aiohttp tells nobody when it changes
-        await asyncio.sleep(_LOOK_SECONDS)

@@ -34,6 +34,7 @@ def show_rooms(
     metrics.audit_dropped.read_from(lambda: {(): trail.state.dropped})
     metrics.audit_refused.read_from(lambda: {(): trail.state.refused})
     metrics.audit_errors.read_from(lambda: {(): trail.state.errors})
+    metrics.audit_lag.read_from(lambda: {(): trail.state.unsafe_seconds})
     metrics.measure_process()
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.identity.table_token import is_table_token
 from signproxy.s3.request import WireRequest
 
 MAX_MESSAGE = 64 * 1024
@@ -55,6 +57,12 @@ def read_bearer(authorization: str | None) -> str:
     if not token:
         raise Refused(Reason.TOKEN_MISSING, "the Bearer scheme without a token")
     return token
+
+
+def own_bearer(headers: Mapping[str, str]) -> str:
+    """Return the caller's own token; nothing for a sealed one: whoever has to open it can wait."""
+    token = headers.get("Authorization", "")[len(_BEARER) :].strip(" ")
+    return "" if is_table_token(token) else token
 
 
 def read_request_id(given: str | None, own: str) -> str:

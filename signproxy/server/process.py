@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import AdminSettings, ListenSettings, Loop, Settings
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.server.hardening import harden
@@ -62,11 +63,11 @@ def loop_factory(loop: Loop) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def bind(
-    stack: AsyncExitStack, where: ListenSettings | AdminSettings, section: str, sharing: Sharing
+    stack: AsyncExitStack, where: ListenSettings | AdminSettings | S3Settings, section: str, sharing: Sharing
 ) -> tuple[socket.socket, ...]:
     """Return the sockets that a section of the settings names; a Unix socket's file goes when `stack` closes."""
     sockets: tuple[socket.socket, ...] = ()
-    if not isinstance(where, ListenSettings) or where.tcp:
+    if isinstance(where, AdminSettings) or where.tcp:
         sockets += bind_tcp(where.host, where.port, sharing=sharing, section=section)
     if where.socket:
         unix = bind_unix(Path(where.socket), int(where.socket_mode, 8), section=section)

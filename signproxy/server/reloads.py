@@ -119,7 +119,9 @@ class Reloads:
         yield from _credential_files(settings)
         yield from map(Path, settings.context.secret_files)
         yield from upstream_files(settings.upstreams)
-        for tls in (settings.listen.tls, settings.admin.tls):
+        if settings.s3.enabled and settings.s3.upstream.ca_file:
+            yield Path(settings.s3.upstream.ca_file)
+        for tls in (settings.listen.tls, settings.admin.tls, *([settings.s3.tls] if settings.s3.enabled else [])):
             if tls.enabled:
                 yield Path(tls.cert_file)
                 yield Path(tls.key_file)

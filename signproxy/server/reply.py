@@ -75,8 +75,8 @@ class Reply(web.StreamResponse):
             size += sum(map(len, self._pieces))
         length = "" if self._status in _WITHOUT_CONTENT else f"Content-Length: {size}\r\n"
         head = (
-            f"{_STATUS_LINES.get(self._status) or _status_line(self._status)}{self._lines}{length}Date: {_date()}\r\n"
-            f"{_CLOSE if self.closes else _END}"
+            f"{_STATUS_LINES.get(self._status) or _status_line(self._status)}{self._lines}{length}"
+            f"Date: {http_date()}\r\n{_CLOSE if self.closes else _END}"
         )
         return head.encode("latin-1") + self._content
 
@@ -108,7 +108,8 @@ _date_second = 0
 _date_text = ""
 
 
-def _date() -> str:
+def http_date() -> str:
+    """Return the time as HTTP writes it; made once in a second."""
     global _date_second, _date_text  # noqa: PLW0603 - one text per second, shared by all answers of the loop
     second = int(time.time())
     if second != _date_second:

@@ -44,6 +44,12 @@ class AuditReport(msgspec.Struct, frozen=True):
     refused: int
     errors: int
     problem: str
+    sealed: int = 0
+    """Segments that this process sealed."""
+    waiting: int = 0
+    """Sealed segments that are to be shipped, of all processes that share the directory."""
+    shipping_problem: str = ""
+    """Why they are not; empty where they are."""
 
 
 class UpstreamReport(msgspec.Struct, frozen=True):

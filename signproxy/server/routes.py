@@ -32,8 +32,10 @@ class Endpoint(Enum):
     CONFIG = "GET"
     CALL = "*"
     """A catalog call, if it is one: which, its method and path say together."""
+    KEYS = "POST", "s3-keys"
+    """The second part keeps it from being another name of SIGN."""
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, _what: str = "") -> None:
         self.method = method
 
 
@@ -83,6 +85,8 @@ def _below(parts: list[str], catalog: str | None, raw_path: str) -> Route:
     match parts:
         case ["v1", "config"]:
             return Route(Endpoint.CONFIG, CatalogAddress(catalog))
+        case ["v1", "s3-keys"]:
+            return Route(Endpoint.KEYS, CatalogAddress(catalog))
         case ["v1", "aws", "s3", "sign"]:
             return Route(Endpoint.SIGN, CatalogAddress(catalog))
         case ["s3-sign", "v1", "namespaces", namespace, "tables", table]:
@@ -95,6 +99,8 @@ def _below(parts: list[str], catalog: str | None, raw_path: str) -> Route:
             return _table(catalog, prefix, namespace, table)
         case [prefix, "v1", "aws", "s3", "sign"]:
             return Route(Endpoint.SIGN, CatalogAddress(catalog, prefix_of(prefix)))
+        case [prefix, "v1", "s3-keys"]:
+            return Route(Endpoint.KEYS, CatalogAddress(catalog, prefix_of(prefix)))
         case ["v1", *below] if below:
             return Route(Endpoint.CALL, CatalogAddress(catalog), parts=tuple(below))
         case _:

@@ -14,7 +14,7 @@ from signproxy.documents import child
 from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.identity.table_token import TableTokens
-from signproxy.sealing import Purpose, Sealer, SealingSecret
+from signproxy.sealing import Deriver, Marker, Purpose, Sealer, SealingSecret
 
 MAX_SECRET_BYTES = 64 * 1024
 """Larger than any secret; a wrong path must not read a disk image into memory."""
@@ -26,6 +26,9 @@ class Seals(msgspec.Struct, frozen=True):
     contexts: Contexts
     table_tokens: TableTokens | None
     """None where they are switched off."""
+    s3_keys: Sealer
+    s3_secrets: Deriver
+    upload_ids: Marker
 
 
 def seals_of(settings: ContextSettings, secrets: Sequence[SealingSecret], own: SealingSecret) -> Seals:
@@ -34,7 +37,13 @@ def seals_of(settings: ContextSettings, secrets: Sequence[SealingSecret], own: S
     table_tokens = None
     if settings.table_tokens:
         table_tokens = TableTokens(Sealer(sealing, Purpose.TABLE_TOKEN), settings.table_token_seconds)
-    return Seals(Contexts(Sealer(sealing, Purpose.CONTEXT), settings.staged_seconds), table_tokens)
+    return Seals(
+        contexts=Contexts(Sealer(sealing, Purpose.CONTEXT), settings.staged_seconds),
+        table_tokens=table_tokens,
+        s3_keys=Sealer(sealing, Purpose.S3_KEY),
+        s3_secrets=Deriver(sealing, Purpose.S3_SECRET),
+        upload_ids=Marker(sealing, Purpose.UPLOAD_ID),
+    )
 
 
 def secrets_of(settings: ContextSettings) -> tuple[SealingSecret, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from contextlib import AsyncExitStack
 from typing import Protocol
 
@@ -50,6 +51,11 @@ class Crew(Protocol):
         """Where clients reach them."""
         ...
 
+    @property
+    def s3_addresses(self) -> tuple[str, ...]:
+        """Where they speak S3."""
+        ...
+
     async def drain(self) -> None:
         """Ask clients to go elsewhere, and go on answering."""
         ...
@@ -83,6 +89,7 @@ async def _serve(source: SettingsSource, settings: Settings) -> int:
             "serving",
             address=next(iter(crew.addresses), ""),
             addresses=crew.addresses,
+            s3=crew.s3_addresses,
             admin=next(iter(admin), ""),
             workers=settings.workers,
             version=__version__,
@@ -100,7 +107,8 @@ async def _serve(source: SettingsSource, settings: Settings) -> int:
 async def _alone(source: SettingsSource, settings: Settings, stack: AsyncExitStack) -> Crew:
     worker = await Worker.start(source, 0, 1, stack, Group.alone())
     sharing = Sharing.PROCESSES if settings.listen.reuse_port else Sharing.ALONE
-    await worker.listen(bind(stack, settings.listen, "listen", sharing))
+    sockets = bind(stack, settings.listen, "listen", sharing)
+    await worker.listen(sockets, _bind_s3(stack, settings, sharing))
     return _Alone(worker)
 
 
@@ -116,6 +124,10 @@ class _Alone:
     def addresses(self) -> tuple[str, ...]:
         return self._worker.addresses
 
+    @property
+    def s3_addresses(self) -> tuple[str, ...]:
+        return self._worker.s3_addresses
+
     async def drain(self) -> None:
         self._worker.drain()
 
@@ -130,9 +142,14 @@ async def _with_workers(source: SettingsSource, settings: Settings, stack: Async
     listen = settings.listen
     # Held and not listened on: the port stays the workers' own, and 0 becomes the same one for all of them.
     sockets = bind(stack, listen, "listen", Sharing.PROCESSES)
-    supervisor = Supervisor(source, settings, sockets, Metrics(__version__))
+    s3_sockets = _bind_s3(stack, settings, Sharing.PROCESSES)
+    supervisor = Supervisor(source, settings, sockets, Metrics(__version__), s3_sockets)
     await supervisor.start(stack)
     return supervisor
+
+
+def _bind_s3(stack: AsyncExitStack, settings: Settings, sharing: Sharing) -> tuple[socket.socket, ...]:
+    return bind(stack, settings.s3, "s3", sharing) if settings.s3.enabled else ()
 
 
 async def _admin(

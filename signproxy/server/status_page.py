@@ -303,14 +303,17 @@ def _certificates(status: Status) -> str:
 
 
 def _audit(workers: Sequence[WorkerReport]) -> str:
-    titles = ("worker", "boot", "queued", "written", "lost", "turned away", "write errors", "problem")
+    titles = (
+        *("worker", "boot", "queued", "written", "lost", "turned away", "write errors"),
+        *("segments sealed", "segments to ship", "problem"),
+    )
     rows = [(_number(worker.worker), *_audit_cells(worker.audit)) for worker in workers]
     return _section("Audit trail", _table(titles, rows)) if rows else ""
 
 
 def _audit_cells(audit: AuditReport) -> tuple[Cell, ...]:
-    numbers = (audit.queued, audit.written, audit.dropped, audit.refused, audit.errors)
-    return (("digest", name(audit.boot_id)), *map(_number, numbers), _problem(audit.problem))
+    numbers = (audit.queued, audit.written, audit.dropped, audit.refused, audit.errors, audit.sealed, audit.waiting)
+    return (("digest", name(audit.boot_id)), *map(_number, numbers), _problem(audit.problem or audit.shipping_problem))
 
 
 def _checks(status: Status) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from time import monotonic
 
@@ -57,12 +57,13 @@ class RemoteWorker:
         self.number = number
         self.process = process
         self.addresses: tuple[str, ...] = ()
+        self.s3_addresses: tuple[str, ...] = ()
         self.last: WorkerReport | None = None
         self.began = monotonic()
         self._conversation = conversation
 
     @classmethod
-    async def spawn(cls, number: int, loop: Loop, inherited: int, relay: Relay) -> RemoteWorker:
+    async def spawn(cls, number: int, loop: Loop, inherited: Iterable[int], relay: Relay) -> RemoteWorker:
         """Start an interpreter that waits for its first call; what it tells is for `relay`."""
 
         async def act(call: control.Call) -> control.Answer:
@@ -73,7 +74,7 @@ class RemoteWorker:
 
         ours, theirs = socket.socketpair()
         with theirs:
-            fds = (theirs.fileno(), *((inherited,) if inherited >= 0 else ()))
+            fds = (theirs.fileno(), *inherited)
             # A group of its own: Ctrl-C in a terminal is the supervisor's, which then asks for an orderly end.
             process = await asyncio.to_thread(
                 subprocess.Popen,
@@ -90,7 +91,8 @@ class RemoteWorker:
 
     async def listen(self, call: control.Listen) -> None:
         """Let it serve. Raise Invalid, or Gone."""
-        self.addresses = (await self._ask(call, control.Listening)).addresses
+        listening = await self._ask(call, control.Listening)
+        self.addresses, self.s3_addresses = listening.addresses, listening.s3_addresses
 
     async def prepare(self, epoch: int, scope: Scope) -> Candidate:
         """Let it read everything anew."""
@@ -183,12 +185,18 @@ class Supervisor:
     """Keeps as many workers as the settings want."""
 
     def __init__(
-        self, source: SettingsSource, settings: Settings, sockets: Sequence[socket.socket], metrics: Metrics
+        self,
+        source: SettingsSource,
+        settings: Settings,
+        sockets: Sequence[socket.socket],
+        metrics: Metrics,
+        s3_sockets: Sequence[socket.socket] = (),
     ) -> None:
         """`sockets` are bound, and held for as long as workers may come: none of them is accepted on here."""
         self._source = source
         self._settings = settings
         self._sockets = tuple(sockets)
+        self._s3_sockets = tuple(s3_sockets)
         self._workers: dict[int, RemoteWorker] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._relay = Relay()
@@ -202,6 +210,11 @@ class Supervisor:
     def addresses(self) -> tuple[str, ...]:
         """Where the workers listen."""
         return next((worker.addresses for worker in self._workers.values()), ())
+
+    @property
+    def s3_addresses(self) -> tuple[str, ...]:
+        """Where the workers speak S3."""
+        return next((worker.s3_addresses for worker in self._workers.values()), ())
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Start all workers. Raise Invalid if one cannot use what the operator wrote."""
@@ -225,8 +238,9 @@ class Supervisor:
         patience = self._settings.drain.timeout_seconds + END_SECONDS
         workers = tuple(self._workers.values())
         await asyncio.gather(*(worker.stop(patience) for worker in workers), return_exceptions=True)
+        ship = self._settings.audit.ship
         try:
-            async with asyncio.timeout(END_SECONDS):
+            async with asyncio.timeout(END_SECONDS + (ship.at_end_seconds if ship.wanted else 0.0)):
                 await asyncio.gather(*(worker.ended() for worker in workers))
         except TimeoutError:
             _log.error("workers did not end in time")
@@ -240,7 +254,8 @@ class Supervisor:
     async def _spawn(self, number: int) -> None:
         """Start a worker; it serves once it is among the others, so that no reload can pass it by."""
         listen = self._where()
-        worker = await RemoteWorker.spawn(number, self._settings.loop, listen.socket_fd, self._relay)
+        inherited = [fd for fd in (listen.socket_fd, listen.s3_socket_fd) if fd >= 0]
+        worker = await RemoteWorker.spawn(number, self._settings.loop, inherited, self._relay)
         try:
             epoch = self.fleet.epoch
             source, secret = self._source, self._secret.reveal()
@@ -258,14 +273,10 @@ class Supervisor:
         _log.info("worker started", worker=number, pid=worker.process.pid)
 
     def _where(self) -> control.Listen:
-        """Say where workers serve: the port that is held, and the Unix socket that they inherit."""
-        port, unix = 0, -1
-        for bound in self._sockets:
-            if bound.family == socket.AF_UNIX:
-                unix = bound.fileno()
-            else:
-                port = bound.getsockname()[1]
-        return control.Listen(port, unix)
+        """Say where workers serve: the ports that are held, and the Unix sockets that they inherit."""
+        port, unix = _place(self._sockets)
+        s3_port, s3_unix = _place(self._s3_sockets)
+        return control.Listen(port, unix, s3_port, s3_unix)
 
     async def _keep(self, number: int) -> None:
         """Wait for the end of a worker, and start another in its place, for as long as the server runs."""
@@ -309,5 +320,16 @@ class Supervisor:
             worker.kill()
             await worker.ended()
             await worker.aclose()
-        for bound in self._sockets:
+        for bound in (*self._sockets, *self._s3_sockets):
             bound.close()
+
+
+def _place(sockets: Iterable[socket.socket]) -> tuple[int, int]:
+    """Return the port and the descriptor of the Unix socket among a listener's sockets."""
+    port, unix = 0, -1
+    for bound in sockets:
+        if bound.family == socket.AF_UNIX:
+            unix = bound.fileno()
+        else:
+            port = bound.getsockname()[1]
+    return port, unix

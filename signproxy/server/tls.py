@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from signproxy.config.settings import TlsSettings
+from signproxy.config.listening import TlsSettings
 from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.server.report import CertificateReport

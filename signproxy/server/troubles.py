@@ -156,6 +156,14 @@ def _of_workers(report: FleetReport, now: float) -> Iterator[Trouble]:
             f"{dropped} audit events were lost since the start",
             "Requests were served without proof, as `audit.on_error: allow` says. Holes in `seq` show where.",
         )
+    unshipped = next((worker.audit for worker in report.workers if worker.audit.shipping_problem), None)
+    if unshipped is not None:
+        yield Trouble(
+            Weight.LOOK,
+            f"{unshipped.waiting} sealed audit segments are not shipped",
+            "They stay, and are tried again every minute at least; a volume that goes with the pod takes them along.",
+            (unshipped.shipping_problem,),
+        )
     late = [worker for worker in report.workers if worker.lag_seconds >= LAG_SECONDS]
     if late:
         worst = max(worker.lag_seconds for worker in late)

@@ -18,31 +18,37 @@ from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.audit.trail import AuditTrail, OnError
 from signproxy.catalog.upstreams import PreparedUpstreams
-from signproxy.config.difference import difference as settings_difference
 from signproxy.config.settings import Settings
 from signproxy.config.source import SettingsSource
 from signproxy.credentials.store import CredentialStore
 from signproxy.credentials.store import Prepared as PreparedCredentials
 from signproxy.errors import Reason, Refused
+from signproxy.forward.pool import Pool
 from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator, PreparedIssuers
-from signproxy.inventory.difference import difference as policy_difference
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import Principal
 from signproxy.policy.state import PolicyState
 from signproxy.server import build
 from signproxy.server.app import ClientCache, Handler
+from signproxy.server.callers import emulated_keys
+from signproxy.server.candidates import candidate_of
 from signproxy.server.catalogs import Catalogs
 from signproxy.server.fleet import Candidate
-from signproxy.server.generation import Generation, Scope, load_generation, yielding
+from signproxy.server.generation import Generation, Scope, load_generation
 from signproxy.server.group import Group
+from signproxy.server.key_calls import KeyCalls
 from signproxy.server.listener import Listener
 from signproxy.server.measures import show_limits, show_rooms
 from signproxy.server.process import cancel
-from signproxy.server.report import AuditReport, CredentialsReport, KeysReport, WorkerReport
+from signproxy.server.report import CertificateReport, WorkerReport
+from signproxy.server.rooms_report import audit_of, credentials_of, keys_of
+from signproxy.server.s3.service import S3Prepared, S3Service
+from signproxy.server.s3.steering import Steering
 from signproxy.server.seals import Seals
 from signproxy.server.sightings import Sightings
+from signproxy.server.spool import Spool
 from signproxy.server.tls import CertificateHolder, PreparedCertificate
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry import log
@@ -76,6 +82,7 @@ class _Prepared(msgspec.Struct, frozen=True):
     upstreams: PreparedUpstreams
     seals: Seals
     certificate: PreparedCertificate | None
+    s3: S3Prepared | None
     candidate: Candidate
 
 
@@ -95,12 +102,14 @@ class Worker:
         self._draining = False
         self._listener: Listener | None = None
         self.addresses: tuple[str, ...] = ()
+        self.s3_addresses: tuple[str, ...] = ()
         self._lag = LoopLag()
         self._authenticator = Authenticator(generation.issuers, generation.static_tokens, seals.table_tokens)
         self._credentials = CredentialStore(build.registry(settings))
         self.metrics = Metrics(__version__)
+        self._spool = Spool(settings, generation.config_digest)
         self._trail = AuditTrail(
-            build.audit_sink(settings),
+            self._spool.sink,
             on_error=OnError[settings.audit.on_error.name],
             limit=settings.audit.queue,
             budget=RefusalBudget(settings.audit.anonymous_per_minute),
@@ -121,6 +130,19 @@ class Worker:
             client_cache=ClientCache(reads=settings.signing.client_cache),
         )
         self.handler.limits.replace(settings.limits)
+        self._offer_keys(settings, seals, gate)
+        self._s3: S3Service | None = None
+        if settings.s3.enabled:
+            self._s3 = S3Service(
+                settings,
+                seals,
+                gate,
+                authenticator=self._authenticator,
+                credentials=self._credentials,
+                recorder=self._recorder,
+                limits=self.handler.limits,
+            )
+            self._s3.show(self.metrics)
 
     @classmethod
     async def start(
@@ -129,16 +151,22 @@ class Worker:
         """Bring everything up in the order of the request's way; `stack` takes it down in the reverse."""
         worker = cls(source, load_generation(source, epoch), number, group)
         generation = worker._generation
-        stack.callback(worker._close_audit)
         stack.push_async_callback(worker._credentials.aclose)
+        # The last segments are signed for as long as there are credentials.
+        stack.push_async_callback(worker._spool.aclose)
+        stack.callback(worker._close_audit)
         stack.push_async_callback(worker._authenticator.aclose)
         stack.push_async_callback(worker._catalogs.aclose)
+        if worker._s3 is not None:
+            stack.push_async_callback(worker._s3.aclose)
         await worker._credentials.start(generation.storages, generation.bindings)
         # A worker that takes the place of another must not begin by refusing good tokens.
         await worker._authenticator.start(KEYS_SECONDS)
         worker._catalogs.commit(await worker._catalogs.prepare(generation.upstreams))
         worker.handler.facade = worker._catalogs.facade
+        await worker._spool.open(lambda: worker._generation.storages, worker._credentials.current_of_any)
         worker._trail.start()
+        worker._spool.show(worker.metrics)
         show_rooms(
             worker.metrics, authenticator=worker._authenticator, credentials=worker._credentials, trail=worker._trail
         )
@@ -150,8 +178,8 @@ class Worker:
         stack.push_async_callback(cancel, roll)
         return worker
 
-    async def listen(self, sockets: Sequence[socket.socket]) -> None:
-        """Begin to serve on bound sockets. Raise SettingsInvalid."""
+    async def listen(self, sockets: Sequence[socket.socket], s3_sockets: Sequence[socket.socket] = ()) -> None:
+        """Begin to serve on bound sockets, and S3 on others. Raise SettingsInvalid."""
         self._listener = await Listener.open(
             self.handler,
             sockets,
@@ -159,11 +187,14 @@ class Worker:
             keepalive=float(self.settings.listen.keepalive_seconds),
         )
         self.addresses = self._listener.addresses
+        if self._s3 is not None:
+            self.s3_addresses = await self._s3.listen(s3_sockets)
 
     async def finish(self) -> None:
         """Accept nothing more, and let what is in flight be answered."""
-        if self._listener is not None:
-            await self._listener.finish(float(self.settings.drain.timeout_seconds))
+        seconds = float(self.settings.drain.timeout_seconds)
+        listeners = [each for each in (self._listener, self._s3) if each is not None]
+        await asyncio.gather(*(each.finish(seconds) for each in listeners))
 
     def end_at_once(self) -> None:
         """Write the events that wait, as far as that takes no time; the process ends without anything else."""
@@ -177,7 +208,9 @@ class Worker:
         certificate = None
         if self._certificate is not None:
             certificate = await asyncio.to_thread(self._certificate.prepare, new.settings.listen.tls)
-        candidate = await asyncio.to_thread(_candidate, old, new, "" if certificate is None else certificate.digest)
+        s3 = None if self._s3 is None else await asyncio.to_thread(self._s3.prepare, new.settings)
+        digests = ("" if certificate is None else certificate.digest, "" if s3 is None else s3.digest)
+        candidate = await asyncio.to_thread(candidate_of, old, new, "/".join(digests))
         seals = new.seals(self._group.secret)
         issuers = self._authenticator.prepare(new.issuers, new.static_tokens, seals.table_tokens)
         try:
@@ -194,7 +227,7 @@ class Worker:
         except BaseException:
             await self._authenticator.discard(issuers)
             raise
-        self._prepared = _Prepared(new, credentials, issuers, upstreams, seals, certificate, candidate)
+        self._prepared = _Prepared(new, credentials, issuers, upstreams, seals, certificate, s3, candidate)
         return self._prepared.candidate
 
     async def commit(self) -> None:
@@ -211,11 +244,13 @@ class Worker:
         if self._certificate is not None and prepared.certificate is not None:
             self._certificate.commit(prepared.certificate)
         self._catalogs.commit(prepared.upstreams)
-        self._reconfigure(generation.settings, prepared.seals)
+        unused = self._reconfigure(generation.settings, prepared.seals, prepared.s3)
         self._show(generation.state)
         self._record_reload(prepared.candidate)
         await replaced
         await self._authenticator.aclose_retired()
+        if unused is not None:
+            await unused.aclose()
 
     async def refresh_credentials(self) -> None:
         """Ask every provider now: a file of theirs changed, or the operator said so."""
@@ -231,7 +266,7 @@ class Worker:
 
     async def report(self) -> WorkerReport:
         """Tell how this process is doing."""
-        generation, trail, handler = self._generation, self._trail.state, self.handler
+        generation, handler = self._generation, self.handler
         return WorkerReport(
             worker=self.number,
             pid=os.getpid(),
@@ -240,35 +275,13 @@ class Worker:
             policy_rev=generation.state.rev,
             policy_epoch=generation.state.epoch,
             config_digest=generation.config_digest,
-            keys=tuple(
-                KeysReport(health.issuer, health.keys, health.age, health.failures, health.last_error)
-                for health in self._authenticator.health()
-            ),
-            credentials=tuple(
-                CredentialsReport(
-                    state.storage,
-                    state.bucket,
-                    state.provider,
-                    state.expires_at,
-                    state.refreshed_at,
-                    state.failures,
-                    state.problem,
-                )
-                for state in self._credentials.states
-            ),
-            audit=AuditReport(
-                self._trail.boot_id,
-                trail.queued,
-                trail.written,
-                trail.dropped,
-                trail.refused,
-                trail.errors,
-                trail.problem,
-            ),
-            certificates=() if self._certificate is None else (self._certificate.report("listen"),),
+            keys=keys_of(self._authenticator),
+            credentials=credentials_of(self._credentials),
+            audit=audit_of(self._trail),
+            certificates=self._certificates(),
             refusals=self._recorder.refusals(),
             connections=handler.connections,
-            in_flight=handler.in_flight,
+            in_flight=handler.in_flight + (0 if self._s3 is None else self._s3.in_flight),
             lag_seconds=self._lag.worst(),
             metrics=self.metrics.snapshot(),
             upstreams=self._catalogs.reports(),
@@ -295,6 +308,8 @@ class Worker:
         """Say from now on that clients should go elsewhere, and go on answering."""
         self._draining = True
         self.handler.drain()
+        if self._s3 is not None:
+            self._s3.drain()
 
     def _current(self) -> PolicyState:
         return self._generation.state
@@ -308,11 +323,25 @@ class Worker:
             self._catalogs.resolver,
         )
 
-    def _reconfigure(self, settings: Settings, seals: Seals) -> None:
+    def _offer_keys(self, settings: Settings, seals: Seals, gate: Gate) -> None:
+        """Let the handler issue keys for the S3 listener, and lead to it what it cannot sign."""
+        keys = emulated_keys(settings.s3, seals, self._authenticator)
+        self.handler.keys = None if keys is None else KeyCalls(keys, gate, self._recorder)
+        self.handler.steering = None
+        if keys is not None and settings.s3.steer:
+            self.handler.steering = Steering(keys, settings.s3.advertised_url)
+
+    def _certificates(self) -> tuple[CertificateReport, ...]:
+        own = () if self._certificate is None else (self._certificate.report("listen"),)
+        return own if self._s3 is None else (*own, *self._s3.certificates)
+
+    def _reconfigure(self, settings: Settings, seals: Seals, s3: S3Prepared | None) -> Pool | None:
+        """Answer by other settings; return the connections to stores that are not used any more."""
         self.settings = settings
         gate = self._gate(settings)
         self._catalogs.reconfigure(settings, seals, gate)
         self.handler.facade = self._catalogs.facade
+        self._offer_keys(settings, seals, gate)
         self.handler.reconfigure(
             gate=gate,
             signer=RequestSigner(settings.signing.signature_ttl_seconds),
@@ -320,6 +349,7 @@ class Worker:
             client_cache=ClientCache(reads=settings.signing.client_cache),
             limits=settings.limits,
         )
+        return None if self._s3 is None or s3 is None else self._s3.commit(s3, settings, seals, gate)
 
     def _problems(self) -> dict[str, str]:
         keys = [
@@ -367,16 +397,8 @@ class Worker:
             self._log.roll()
 
     def _close_audit(self) -> None:
-        """Write what is left; the last thing that happens."""
+        """Write what is left, once nothing is served any more."""
         self._log.flush()
         lost = self._trail.close(AUDIT_CLOSE_SECONDS)
         if lost:
             _log.error("audit events were not written", count=lost)
-
-
-def _candidate(old: Generation, new: Generation, certificate: str) -> Candidate:
-    with yielding():
-        changes = [change.text for change in settings_difference(old.settings, new.settings)]
-        changes += policy_difference(old.state, new.state)
-        unread = [change.text for change in settings_difference(new.settings, new.asked)]
-    return Candidate(new.revision, f"{new.fingerprint}/{certificate}", tuple(changes), tuple(unread))

@@ -9,7 +9,8 @@ import socket
 import sys
 from contextlib import AsyncExitStack
 
-from signproxy.config.settings import Loop
+from signproxy.config.s3 import S3Settings
+from signproxy.config.settings import ListenSettings, Loop
 from signproxy.config.source import SettingsSource
 from signproxy.server.lean import lean_imports
 
@@ -116,15 +117,21 @@ class _Duty:
             await self.conversation.ask(control.Tell(heard), control.Done, TELL_SECONDS)
 
     async def _listen(self, worker: Worker, call: control.Listen) -> control.Answer:
-        listen = worker.settings.listen
-        sockets: tuple[socket.socket, ...] = ()
-        if listen.tcp:
-            sockets += bind_tcp(listen.host, call.port, sharing=Sharing.PROCESSES)
-        if call.socket_fd >= 0:
-            sockets += (socket.socket(fileno=call.socket_fd),)
-        await worker.listen(sockets)
+        listen, s3 = worker.settings.listen, worker.settings.s3
+        sockets = _sockets(listen, call.port, call.socket_fd, "listen")
+        await worker.listen(sockets, _sockets(s3, call.s3_port, call.s3_socket_fd, "s3") if s3.enabled else ())
         settle()
-        return control.Listening(worker.addresses)
+        return control.Listening(worker.addresses, worker.s3_addresses)
+
+
+def _sockets(where: ListenSettings | S3Settings, port: int, socket_fd: int, section: str) -> tuple[socket.socket, ...]:
+    """Return a listener's sockets: the port that is held for all workers, and the Unix socket that they inherited."""
+    sockets: tuple[socket.socket, ...] = ()
+    if where.tcp:
+        sockets += bind_tcp(where.host, port, sharing=Sharing.PROCESSES, section=section)
+    if socket_fd >= 0:
+        sockets += (socket.socket(fileno=socket_fd),)
+    return sockets
 
 
 async def _answer(worker: Worker, call: control.Call) -> control.Answer:

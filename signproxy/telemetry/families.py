@@ -14,8 +14,9 @@ from typing import TypeVar
 
 import msgspec
 
-MAX_CHILDREN = 1000
-"""Labels are closed sets. More children than this is a label that a caller can choose, which no memory outlasts."""
+MAX_CHILDREN = 5000
+"""Labels are closed sets, the largest being operations by reasons. More children than this is a label that a caller
+can choose, which no memory outlasts."""
 
 Labels = tuple[str, ...]
 

@@ -22,6 +22,7 @@ from signproxy.telemetry.families import (
     add_up,
     lasting,
 )
+from signproxy.telemetry.forward_metrics import ForwardMetrics
 
 # A sign takes some 40 µs, a body that arrives slowly up to 10 s.
 STAGE_BOUNDS = (
@@ -53,6 +54,7 @@ class Metrics:
         self._registry = registry = Registry()
         self._retained: tuple[Counted, ...] = ()
         self._declare_requests(registry)
+        self.forward = ForwardMetrics(registry)
         self._declare_sources(registry)
         self._declare_fleet(registry)
         self._declare_process(registry, version)
@@ -147,6 +149,41 @@ class Metrics:
         )
         self.audit_errors = registry.read(
             "signproxy_audit_errors_total", Type.COUNTER, "Audit writes and flushes that failed."
+        )
+        self._declare_segments(registry)
+
+    def _declare_segments(self, registry: Registry) -> None:
+        self.audit_lag = registry.read(
+            "signproxy_audit_lag_seconds",
+            Type.GAUGE,
+            "Age of the oldest audit event that a crash of the machine would lose; 0 while there is none.",
+            fold=Fold.MAX,
+        )
+        self.audit_sealed = registry.read(
+            "signproxy_audit_segments_sealed_total",
+            Type.COUNTER,
+            "Sealed segments by kind, which is what sealed them: size, time, rotation, close.",
+            ("kind",),
+        )
+        self.audit_shipped = registry.read(
+            "signproxy_audit_segments_shipped_total",
+            Type.COUNTER,
+            "Segments that were proved to be in the store, and deleted here.",
+        )
+        self.audit_shipping_failures = registry.read(
+            "signproxy_audit_shipping_failures_total", Type.COUNTER, "Attempts to ship segments that failed."
+        )
+        self.audit_waiting = registry.read(
+            "signproxy_audit_segments_waiting", Type.GAUGE, "Sealed segments that are to be shipped.", fold=Fold.MAX
+        )
+        self.audit_waiting_bytes = registry.read(
+            "signproxy_audit_waiting_bytes", Type.GAUGE, "Size of the segments that are to be shipped.", fold=Fold.MAX
+        )
+        self.audit_shipping_lag = registry.read(
+            "signproxy_audit_shipping_lag_seconds",
+            Type.GAUGE,
+            "Time since the oldest segment was sealed that is to be shipped; 0 while there is none.",
+            fold=Fold.MAX,
         )
 
     def _declare_upstreams(self, registry: Registry) -> None:

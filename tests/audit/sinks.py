@@ -7,10 +7,13 @@ import os
 import resource
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from signproxy.audit.segment import ROOT, SUFFIX, parse_name
+from signproxy.audit.segments import SegmentSettings, SegmentSink
 from signproxy.audit.sink import AuditSink, FileSink, MemorySink, StdoutSink
+from signproxy.audit.unpack import TornError, lines_of
 
 
 @contextmanager
@@ -76,8 +79,41 @@ class MemoryRig:
             self._memory.failure = None
 
 
-Rig = FileRig | StdoutRig | MemoryRig
-RIGS: tuple[type[Rig], ...] = (FileRig, StdoutRig, MemoryRig)
+def segment_files(directory: Path) -> list[Path]:
+    """Return the files of segments, sealed or not, in the order of their events."""
+    found = [(name.boot_id, name.first_seq, path) for path in (directory / ROOT).glob(f"dt=*/*{SUFFIX}")
+             if (name := parse_name(path.name))]  # fmt: skip
+    return [path for *_, path in sorted(found)]
+
+
+def events_in(*files: Path) -> bytes:
+    """Return the lines of events in segments, as far as they can be read."""
+    lines: list[bytes] = []
+    for file in files:
+        with suppress(TornError):
+            lines.extend(line for line in lines_of(file) if b'"kind":"segment_' not in line)
+    return b"".join(lines)
+
+
+class SegmentRig:
+    """Segments, of which one may be open; what is read is what they say between their first and last lines."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.sink: AuditSink = SegmentSink(SegmentSettings(directory, "pod-0", "1.0"))
+
+    def content(self) -> bytes:
+        return events_in(*segment_files(self.directory))
+
+    @contextmanager
+    def full_after(self, room: int) -> Iterator[None]:
+        # Packed, the batch of the contract is some 50 bytes.
+        with file_size_limit(segment_files(self.directory)[-1].stat().st_size + room % 20):
+            yield
+
+
+Rig = FileRig | StdoutRig | MemoryRig | SegmentRig
+RIGS: tuple[type[Rig], ...] = (FileRig, StdoutRig, MemoryRig, SegmentRig)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pytest
 from signproxy.audit.sink import FileSink, StdoutSink
 from tests.audit.sinks import RIGS, FileRig, Rig, rig_of
 
-LINE = b'{"seq":%07d}\n'
+LINE = b'{"schema":"signproxy.audit/1","boot_id":"01JD0000000000000000000000","seq":%7d,"ts":"2026-11-19T00:00:00Z"}\n'
 
 
 def batch(first: int, count: int) -> bytes:

@@ -620,3 +620,111 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     events = decoded(path.read_bytes())
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert len(events) > 100
+
+
+# -- places that are kept ----------------------------------------------------------------------------------------------
+
+POLICY = ("5f2c", 1)
+
+
+def taken(give: Callable[[], bool]) -> bool:
+    """Whether the trail takes it, or turns it away."""
+    try:
+        return give()
+    except Refused:
+        return False
+
+
+def test_what_has_a_place_is_written_though_others_are_turned_away(start: Start, memory: MemorySink) -> None:
+    """What was streamed cannot be taken back, so its event must not depend on what comes meanwhile."""
+    trail = start(limit=3)
+    memory.gate.clear()
+    assert trail.reserve(Kind.FORWARD, POLICY)
+    trail.accept(an_event())
+    filled = 0
+    while taken(lambda: trail.accept(an_event())):
+        filled += 1
+    # The place of the one is not there for others, though it is still empty.
+    assert filled <= 2
+    with pytest.raises(Refused) as caught:
+        trail.reserve(Kind.FORWARD, POLICY)
+    assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
+    trail.fulfil(an_event(event_id="kept"))
+    memory.gate.set()
+    assert trail.close(10) == 0
+    events = events_in(memory)
+    assert "kept" in {event.event_id for event in events}
+    assert sorted(event.seq for event in events) == list(range(1, len(events) + 1))
+
+
+def test_places_come_back(start: Start, memory: MemorySink) -> None:
+    """A place that is lost with each transfer would end in a trail that takes nothing."""
+    trail = start(limit=4)
+    kept = 0
+    for _ in range(50):
+        places = 0
+        while taken(lambda: trail.reserve(Kind.FORWARD, POLICY)):
+            places += 1
+        # The events for those that were turned away take a place until they are written.
+        assert places in (2, 3, 4)
+        with pytest.raises(Refused):
+            trail.accept(an_event())
+        for _ in range(places):
+            trail.fulfil(an_event())
+        kept += places
+        eventually(lambda: not trail.state.queued)
+    assert trail.accept(an_event())
+    assert trail.close(10) == 0
+    events = events_in(memory)
+    assert sum(event.count for event in events if event.reason == "audit_unavailable") == 100
+    assert len([event for event in events if event.reason == "allowed"]) == kept + 1
+
+
+def test_no_place_is_kept_while_nothing_can_be_written(start: Start, memory: MemorySink) -> None:
+    """Gigabytes would be served before anybody noticed that nothing proves it."""
+    trail = start()
+    assert trail.reserve(Kind.FORWARD, POLICY)
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    with pytest.raises(Refused) as caught:
+        trail.reserve(Kind.FORWARD, POLICY)
+    assert caught.value.detail == "No space left on device"
+    # What has its place keeps it.
+    trail.fulfil(an_event(event_id="kept"))
+    memory.failure = None
+    eventually(lambda: trail.state.healthy)
+    assert trail.reserve(Kind.FORWARD, POLICY)
+    trail.fulfil(an_event(event_id="later"))
+    assert trail.close(10) == 0
+    told = {event.event_id: event for event in events_in(memory)}
+    assert {"kept", "later"} <= set(told)
+    (turned_away,) = [event for event in told.values() if event.reason == "audit_unavailable"]
+    assert (turned_away.kind, turned_away.count, turned_away.policy_rev) == (Kind.FORWARD, 1, "5f2c")
+
+
+def test_where_errors_are_allowed_a_request_is_served_without_a_place(start: Start, memory: MemorySink) -> None:
+    """That is what `on_error: allow` says; but while there is room, the event has its place."""
+    trail = start(OnError.ALLOW, limit=2)
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    assert trail.reserve(Kind.FORWARD, POLICY)
+    assert trail.reserve(Kind.FORWARD, POLICY)
+    assert not trail.reserve(Kind.FORWARD, POLICY)
+    assert trail.accept(an_event()) is False
+    trail.fulfil(an_event())
+    trail.fulfil(an_event())
+    memory.failure = None
+    assert trail.close(10) == 0
+    assert len(memory.lines) == 3
+
+
+def test_a_request_that_outlives_the_trail_leaves_a_hole(start: Start, memory: MemorySink) -> None:
+    """A transfer that ends after the drain must show as missing, and must not raise into the answer."""
+    trail = start()
+    assert trail.reserve(Kind.FORWARD, POLICY)
+    trail.close(5)
+    trail.fulfil(an_event())
+    assert trail.state.dropped == 1
+    assert memory.lines == []

@@ -18,7 +18,6 @@ import yaml
 from signproxy.cli import main
 from signproxy.cli.clients import Client, Connection, Mode, Site, configuration, packages, spark_conf
 from signproxy.cli.clients.formats import FORMATS, Format
-from signproxy.cli.clients.unserved import UNSERVED
 from tests.cli import conftest
 from tests.cli.conftest import ENDPOINT, TOKEN
 
@@ -396,18 +395,6 @@ def test_a_page_fits_a_terminal(client: Client, installation: Path, capsys: pyte
 
 
 # -- what cannot be configured ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("client", UNSERVED)
-def test_a_client_that_cannot_sign_is_told_so(client: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Configuration that does nothing would be tried for an evening. Not even the settings are asked for."""
-    assert main(["client-config", "--client", client]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "cannot have its requests signed" in err
-    assert "there is no configuration to print" in err
-    # Nothing is promised.
-    assert not re.search(r"\b(yet|soon|planned|will|later)\b", err)
 
 
 @pytest.mark.parametrize(

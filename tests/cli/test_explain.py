@@ -67,6 +67,30 @@ def test_the_verdict_is_the_servers(
     assert reason == "allowed" or found["fix"]
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    (
+        (("--uri", "s3://acme-lake/warehouse/sales/orders/data/a.parquet"), "allowed"),
+        (("--uri", "s3://acme-lake/warehouse/sales/orders/data/a.parquet", "--method", "PUT"), "no_write_data"),
+        (("--uri", "s3://acme-lake?list-type=2&prefix=warehouse/x/"), "location_unowned"),
+        (("--uri", "s3://acme-lake", "--method", "HEAD"), "allowed"),
+        (("--uri", "s3://elsewhere/a", "--header", "Range: bytes=0-1"), "endpoint_unknown"),
+    ),
+)
+def test_the_s3_listener_is_explained_too(
+    words: tuple[str, ...], reason: str, installation: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client that speaks S3 names neither a store nor a table, and its denials are as hard to guess."""
+    assert explained(installation, capsys, "--principal", "idp/ann", *words)["reason"] == reason
+
+
+def test_a_request_to_the_s3_listener_names_no_table(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever names one would be told of a decision that is never made."""
+    words = ("--principal", "idp/ann", "--uri", "s3://acme-lake/a", "--catalog", "lake")
+    assert explain(installation, *words) == 1
+    assert "names no catalog and no table" in capsys.readouterr().err
+
+
 def test_people_read_it_check_by_check(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A denial could not be acted on."""
     assert explain(installation, "--principal", "idp/ann", *WRITE) == 3

@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[type, ...]] = {
 WORDS = {
     *("$ref", "$defs", "$schema", "$comment", "title", "description", "default", "type", "properties", "required"),
     *("additionalProperties", "propertyNames", "items", "minItems", "minLength", "pattern", "minimum", "maximum"),
-    *("enum", "anyOf"),
+    *("enum", "anyOf", "exclusiveMinimum"),
 }
 
 
@@ -66,6 +66,8 @@ def _plain(schema: Mapping[str, Any], value: object, path: str) -> Iterator[str]
         case int() | float():
             if not schema.get("minimum", value) <= value <= schema.get("maximum", value):
                 yield f"{path}: out of range"
+            if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+                yield f"{path}: too little"
         case _:
             pass
 

@@ -30,9 +30,14 @@ credentials:
     keys: {class: static, properties: {access_key_id_file: id, secret_access_key_file: key}}
     other: {class: 'a.b:C', properties: {file: both, ca_file: store.crt, region: x}}
 audit: {sink: file, path: audit}
+s3:
+  enabled: true
+  identities: [pod]
+  pod: {token_file: pod-token}
+  upstream: {ca_file: stores.crt}
 """
-PUBLIC = ("policy", "tls.crt", "ca.crt", "public.pem", "store.crt")
-SECRET = ("tls.key", "admin.key", "secret", "token", "id", "key", "both")
+PUBLIC = ("policy", "tls.crt", "ca.crt", "public.pem", "store.crt", "stores.crt")
+SECRET = ("tls.key", "admin.key", "secret", "token", "id", "key", "both", "pod-token")
 
 
 @pytest.fixture
@@ -68,6 +73,7 @@ def test_secrets_that_everybody_can_read_are_told(directory: Path) -> None:
         for path, file in (
             ("listen.tls.key_file", "tls.key"),
             ("admin.tls.key_file", "admin.key"),
+            ("s3.pod.token_file", "pod-token"),
             ("identity.issuers.a.secret_file", "secret"),
             ("identity.issuers.b.token_file", "token"),
             ("credentials.providers.keys.properties.access_key_id_file", "id"),
@@ -161,6 +167,8 @@ def test_every_file_of_the_settings_is_known() -> None:
         "IssuerSettings.ca_file",
         "ProviderSettings.properties",
         "UpstreamSettings.ca_file",
+        "S3UpstreamSettings.ca_file",
+        "ShipSettings.ca_file",
     }
 
 

@@ -13,6 +13,11 @@ POLICY = "policy: {path: p}\n"
 PROVIDER = POLICY + "credentials: {providers: {main: {class: static}}}\n"
 ISSUER = "identity: {issuers: {idp: {issuer: 'https://idp', audiences: [a], %s}}}\n"
 DIGEST = "ab" * 32
+SHIPPED = (
+    PROVIDER
+    + "storages: {lake: {credentials: main, hosts: [aws]}}\n"
+    + "audit: {sink: segments, directory: a, ship: {storage: lake, bucket: b, %s}}\n"
+)
 
 
 def faults_of(tmp_path: Path, text: str) -> list[str]:
@@ -170,6 +175,39 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
         (POLICY + "audit: {sink: file}", ["audit.path: this key is missing; `sink: file` needs it"]),
         (POLICY + "audit: {sink: file, path: a}", []),
         (POLICY + "audit: {path: a}", ["audit.path: has no effect with `sink: stdout`; set `sink: file`"]),
+        (POLICY + "audit: {sink: segments}", ["audit.directory: this key is missing; `sink: segments` needs it"]),
+        (POLICY + "audit: {sink: segments, directory: a}", []),
+        (
+            POLICY + "audit: {sink: file, path: a, directory: b}",
+            ["audit.directory: has no effect with `sink: file`; set `sink: segments`"],
+        ),
+        (
+            POLICY + "audit: {sink: segments, directory: a, ship: {prefix: b/}}",
+            ["audit.ship.prefix: has no effect without a bucket"],
+        ),
+        (
+            POLICY + "audit: {sink: segments, directory: a, ship: {bucket: b}}",
+            ["audit.ship.storage: this key is missing; `bucket` needs it"],
+        ),
+        (
+            POLICY + "audit: {sink: segments, directory: a, ship: {bucket: b, storage: lake}}",
+            ["audit.ship.storage: storages binds no 'lake'"],
+        ),
+        (SHIPPED % "prefix: trail/", []),
+        *(
+            (
+                SHIPPED % f"prefix: '{prefix}'",
+                [
+                    f"audit.ship.prefix: {prefix!r} has to end with a slash, without empty or dot segments, "
+                    "in plain letters"
+                ],
+            )
+            for prefix in ("trail", "/", "a//b/", "../", "a/./", "\u00e4/")
+        ),
+        (
+            SHIPPED.replace("segments, directory: a", "stdout") % "prefix: ''",
+            ["audit.ship: has no effect with `sink: stdout`; only sealed segments are shipped"],
+        ),
         # identity
         (POLICY + ISSUER % "discovery: true", []),
         (POLICY + ISSUER % "discovery: true, jwks_hosts: [keys.example], ca_file: ca.pem", []),

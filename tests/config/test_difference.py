@@ -232,6 +232,16 @@ def test_a_setting_says_when_it_takes_effect(path: str, effect: Effect) -> None:
 EVERYTHING: dict[str, Any] = {
     "listen": {"tcp": False, "host": "::1", "port": 1, "allow_remote": True, "socket": "s", "tls": TLS},
     "admin": {"enabled": False, "port": 2, "role": "ops", "tls": TLS},
+    "s3": {
+        "enabled": True,
+        "tcp": False,
+        "socket": "t",
+        "base_domains": ["s3.example"],
+        "identities": ["pod"],
+        "pod": {"token_file": "t", "uids": [1000]},
+        "tls": TLS,
+        "upstream": {"ca_file": "c"},
+    },
     "public_url": "https://a",
     "loop": "asyncio",
     "workers": 2,
@@ -253,7 +263,7 @@ EVERYTHING: dict[str, Any] = {
 @pytest.mark.parametrize("tls", ({}, {"cert_file": "old", "key_file": "old"}))
 def test_what_is_in_force_differs_from_what_was_asked_for_by_what_needs_a_restart_alone(tls: dict[str, str]) -> None:
     """Part of a change would neither take effect nor be told."""
-    old, asked = settings(listen={"tls": tls}, admin={"tls": tls}), settings(**EVERYTHING)
+    old, asked = settings(listen={"tls": tls}, admin={"tls": tls}, s3={"tls": tls}), settings(**EVERYTHING)
     assert {change.path.partition(".")[0] for change in difference(old, asked)} == set(Settings.__struct_fields__)
     now = in_force(old, asked)
     taken, left = difference(old, now), difference(now, asked)

@@ -63,6 +63,19 @@ async def test_a_bucket_may_have_a_provider_of_its_own(store: CredentialStore, m
     assert (scopes["REST"].storage, scopes["REST"].bucket) == ("lake", "")
 
 
+async def test_a_bucket_that_nobody_lists_has_those_of_its_storage_where_that_was_judged(
+    store: CredentialStore,
+) -> None:
+    """A volume of buckets that clients make could not be served; and no other way may fall back to anything."""
+    await store.start([LAKE], [binding(provider=memory(id="REST"), buckets={"hr": memory(id="HR")})])
+    assert store.current_of_any(LAKE, "made-by-a-client").access_key_id == "REST"
+    assert store.current_of_any(LAKE, "hr").access_key_id == "HR"
+    await store.start([LAKE], [binding(buckets={"hr": memory(id="HR"), "sales": memory(id="SALES")})])
+    with pytest.raises(Refused):
+        # Nobody was asked for keys that no listed bucket needs.
+        store.current_of_any(LAKE, "made-by-a-client")
+
+
 async def test_storages_never_share_an_instance(store: CredentialStore, made: list[MemoryProvider]) -> None:
     """With one instance for two, a provider that keeps anything keeps it for both."""
     other = storage("archive")

@@ -83,7 +83,9 @@ _HEAD = """\
 # What works with which client
 
 Every cell is what a real client did in front of a real store, in one run of `make e2e` ({date}, commit {commit}).
-Each request that reached a store was signed by signproxy and is in its audit trail, and no client had a key.
+Each request that reached a store was signed by signproxy and is in its audit trail, and no client had a key of the
+store. What went "through the S3 listener" was signed by the client with a key that signproxy had issued, and anew for
+the store.
 
 * **works**: done, and what it did was looked at
 * **refused** (`reason`): signproxy refuses it, see the [reason codes](reasons.md)

@@ -14,12 +14,15 @@ from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.trail import OnError
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.gate.refusals import KNOWN_CALLERS, MAX_DETAIL_CHARACTERS, MAX_NAME_CHARACTERS, UNKNOWN_CALLERS
 from signproxy.model import BY_LOCATION, Allow, NamedTable, Pod, Principal, Subject
+from signproxy.s3.forwarded import ForwardWire
 from signproxy.telemetry.request_log import RequestLine, RequestLog
 from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
+from tests.gate.forward_cases import Site, delete, wire
 from tests.product import ACCESS_KEY, HOST, Product
 
 
@@ -255,7 +258,10 @@ async def test_whose_rights_were_used_is_recorded_beside_who_used_them() -> None
     assert event.view_chain == ("view-a", "view-b")
 
 
-_VERDICTS = tuple((reason, Verdict.DENY if reason.status < 499 else Verdict.ERROR) for reason in Reason)
+# What is not implemented was asked for by the caller.
+_VERDICTS = tuple(
+    (reason, Verdict.DENY if reason.status < 499 or reason.status == 501 else Verdict.ERROR) for reason in Reason
+)
 
 
 @pytest.mark.parametrize(("reason", "verdict"), _VERDICTS[1:], ids=lambda value: getattr(value, "code", ""))
@@ -534,3 +540,176 @@ async def test_a_sample_of_what_is_served_is_logged_where_asked() -> None:
         ("config", "allowed", 200),
     ]
     assert {line.table for line in lines} == {"lake.ns.t1", ""}
+
+
+# -- forwarded ---------------------------------------------------------------------------------------------------------
+
+
+async def _forwarded(desk: Desk, wire: ForwardWire, outcome: ForwardOutcome, who: str = "writer") -> AuditEvent:
+    site = Site()
+    passed = await site.passed(wire, who)
+    desk.recorder.reserve(site.passage)
+    desk.recorder.forwarded(site.passage, passed, outcome)
+    assert site.passage.closed
+    return desk.product.events()[-1]
+
+
+async def test_a_forwarded_request_is_recorded_whole() -> None:
+    """Whoever asks later who read a file, and how much of it, has only this line."""
+    outcome = ForwardOutcome(
+        status=206,
+        upstream_status=206,
+        upstream_request_id="0A1B",
+        bytes_in=0,
+        bytes_out=4096,
+        payload="unsigned",
+        connect_us=300,
+        first_byte_us=2_000,
+        upstream_us=5_000,
+    )
+    with _desk() as desk:
+        asked = wire(key="stage/a", user_agent="aws-sdk-java/2 app/etl-7 lang/java")
+        event = await _forwarded(desk, asked, outcome)
+        assert _filled(event) == {
+            "event_id": "event-1",
+            "request_id": "request-1",
+            "remote_ip": "192.0.2.7",
+            "user_agent": "test/1",
+            "kind": "forward",
+            "principal": "idp/writer",
+            "issuer": "idp",
+            "policy_epoch": 1,
+            "application": "etl-7",
+            "catalog": "lake",
+            "volume": "stage",
+            "bucket": "my-bucket",
+            "key": "stage/a",
+            "method": "GET",
+            "s3_op": "GetObject",
+            "access": "read",
+            "decision": "allow",
+            "reason": "allowed",
+            "rule_id": "writer@volume:lake/stage",
+            "http_status": 206,
+            "upstream_status": 206,
+            "upstream_request_id": "0A1B",
+            "bytes_out": 4096,
+            "payload": "unsigned",
+            "connect_us": 300,
+            "first_byte_us": 2_000,
+            "upstream_us": 5_000,
+        }
+        assert event.authz_us > 0
+        lines = desk.product.metrics.render().decode()
+        assert 'signproxy_forward_requests_total{op="GetObject",decision="allow",status="2xx"} 1' in lines
+        assert 'signproxy_forward_bytes_total{direction="out"} 4096' in lines
+        assert desk.counted() == ['signproxy_requests_total{op="GetObject",decision="allow",reason="allowed"} 1']
+        # Nothing went wrong, so nothing is told.
+        assert (desk.recorder.refusals(), desk.lines) == ((), [])
+
+
+async def test_operations_beside_the_table_are_recorded_by_name_and_counted_by_kind() -> None:
+    """S3 has a hundred of them: as labels they would be a series each."""
+    with _desk() as desk:
+        event = await _forwarded(desk, wire(bucket="raw", query="versioning"), ForwardOutcome(status=200))
+        assert event.s3_op == "GetBucketVersioning"
+        assert desk.counted() == ['signproxy_requests_total{op="OtherRead",decision="allow",reason="allowed"} 1']
+
+
+async def test_what_failed_on_its_way_is_told_and_counted() -> None:
+    """An upload that was withheld is what an operator is called for."""
+    outcome = ForwardOutcome(
+        status=400,
+        verdict=Verdict.DENY,
+        reason=Reason.PAYLOAD_HASH,
+        detail="declared a, arrived b",
+        bytes_in=10,
+        aborted="client",
+        checksum="crc32",
+        completed="InternalError",
+    )
+    with _desk() as desk:
+        event = await _forwarded(desk, wire("PUT", key="wh/t1/f"), outcome)
+        assert (event.decision, event.reason, event.http_status) == (Verdict.DENY, "payload_hash", 400)
+        assert (event.aborted, event.checksum, event.upstream_result) == ("client", "crc32", "InternalError")
+        assert (event.namespace, event.table, event.table_uuid) == ("ns", "t1", "u1")
+        text = desk.product.metrics.render().decode()
+        assert 'signproxy_forward_payload_failures_total{reason="payload_hash"} 1' in text
+        assert 'signproxy_forward_requests_total{op="PutObject",decision="deny",status="none"} 1' in text
+        (refusal,) = desk.recorder.refusals()
+        assert (refusal.detail, refusal.table) == ("declared a, arrived b", "ns.t1")
+        assert [line.reason for line in desk.lines] == ["payload_hash"]
+
+
+async def test_what_was_observed_or_kept_back_is_in_the_event() -> None:
+    """The day of `enforce` is known from these events alone."""
+    with _desk() as desk:
+        event = await _forwarded(desk, wire("PUT", key="stage/f"), ForwardOutcome(status=200), "watched")
+        assert (event.decision, event.observed, event.volume) == (Verdict.ALLOW, "no_write_data", "stage")
+        assert "lacks VOLUME_WRITE_DATA" in event.detail
+        assert event.rule_id == "observe@principal:idp/watched"
+        event = await _forwarded(desk, delete("stage/a", "stage/b", "elsewhere/c"), ForwardOutcome(status=200))
+        assert (event.key_count, event.refused_keys, event.key) == (2, 1, "stage/a")
+
+
+async def test_what_is_refused_at_the_s3_listener_is_recorded_as_asked() -> None:
+    """Not believed, but all that is known of what was asked for."""
+    site = Site()
+    with _desk() as desk:
+        for asked, place in ((wire("PUT", key="stage/f"), "volume stage"), (wire(key="a/%zz", query="x=1"), "")):
+            with pytest.raises(Refused) as caught:
+                await site.ask(asked)
+            desk.recorder.refused(site.passage, caught.value.reason, caught.value.detail)
+            assert desk.recorder.refusals()[-1 if place else 0].table == place
+        denied, malformed = desk.product.events()
+    assert (denied.s3_op, denied.volume, denied.bucket, denied.key) == ("PutObject", "stage", "my-bucket", "stage/f")
+    assert denied.catalog == "lake"
+    assert (malformed.method, malformed.bucket) == ("GET", "my-bucket")
+    assert malformed.detail.endswith("; key 'a/%zz', query 'x=1'")
+
+
+async def test_a_list_of_buckets_is_recorded() -> None:
+    """It is answered from the policy, and it is a request like any other."""
+    site = Site()
+    with _desk() as desk:
+        await site.ask(wire(bucket=""))
+        desk.recorder.answered(site.passage)
+        (event,) = desk.product.events()
+        assert (event.kind, event.call, event.method) == (Kind.FORWARD, "ListBuckets", "GET")
+
+
+async def test_nothing_is_asked_of_a_store_that_the_trail_has_no_place_for() -> None:
+    """What has been served cannot be taken back."""
+    site = Site()
+    with _desk() as desk:
+        await site.passed(wire(key="stage/a"))
+        desk.product.trail.close(5.0)
+        with pytest.raises(Refused) as caught:
+            desk.recorder.reserve(site.passage)
+        desk.recorder.refused(site.passage, caught.value.reason, caught.value.detail)
+        assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
+        # The trail itself keeps count of what it turned away.
+        assert desk.product.events() == []
+        assert site.passage.closed
+
+
+async def test_a_place_that_was_kept_is_used_by_a_refusal_too() -> None:
+    """Exactly one event, and no place that is lost."""
+    site = Site()
+    with _desk() as desk:
+        await site.passed(wire(key="stage/a"))
+        desk.recorder.reserve(site.passage)
+        kept = site.passage.reserved
+        desk.recorder.refused(site.passage, Reason.STORE_UNAVAILABLE, "refused the connection")
+        assert (kept, site.passage.reserved) == (True, False)
+        (event,) = desk.product.events()
+        assert (event.decision, event.reason, event.s3_op) == (Verdict.ERROR, "store_unavailable", "GetObject")
+
+
+async def test_an_allowed_transfer_is_logged_in_samples() -> None:
+    """One line per object would be the load of the log."""
+    with _desk() as desk:
+        log = _Lines(desk.lines, sample=1)
+        desk.recorder = Recorder(desk.product.trail, desk.product.metrics, lambda: desk.product.state, log)
+        await _forwarded(desk, wire(key="stage/a"), ForwardOutcome(status=200))
+        assert [(line.op, line.table) for line in desk.lines] == [("GetObject", "lake.volume stage")]

@@ -87,6 +87,7 @@ async def test_a_table_that_is_declared_over_a_learned_one_wins(location: str) -
     site.reload(_tables(f'{{namespace: a, name: rightful, location: "{location}"}}'))
     allow = await site.sign("wh/orders/data/f", None)
     assert isinstance(allow, Allow)
+    assert allow.table is not None
     assert allow.table.name == "rightful"
     assert await site.reason(KEY) is Reason.LOCATION_DISPUTED
     assert site.tables.alarms.counts[AlarmKind.DISPUTED] >= 1

@@ -110,6 +110,7 @@ async def test_the_older_of_two_learned_tables_keeps_the_place(claim: str) -> No
     assert await site.reason("wh/team/orders/data/f", "orders") is Reason.ALLOWED
     allow = await site.sign("wh/team/orders/data/f", None)
     assert isinstance(allow, Allow)
+    assert allow.table is not None
     assert allow.table.name == "orders"
 
 

@@ -104,6 +104,7 @@ async def test_it_ends_once_any_other_table_claims_the_place(claim: str, name: s
             allow = await site.sign(key, None, "owner", method=method)
             assert reason is not Reason.ALLOWED or name == "orders"
             if isinstance(allow, Allow):
+                assert allow.table is not None
                 assert allow.table.name == name
                 assert "dropped" not in allow.authority.rule_id
     assert len(site.tables.ground.of("lake").dropped) == 0
@@ -284,6 +285,7 @@ async def test_shared_places_are_nobodys_to_clear_away() -> None:
     assert await site.reason(METADATA, "orders", "owner", method="DELETE") is Reason.TABLE_UNKNOWN
     allow = await site.sign(DATA, None, "owner", method="DELETE")
     assert isinstance(allow, Allow)
+    assert allow.table is not None
     assert allow.table.name == "twin"
     alone = Site(policy("overlap: allowed"))
     alone.live(facts())

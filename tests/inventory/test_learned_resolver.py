@@ -403,6 +403,7 @@ async def test_a_key_is_found_by_the_learned_tables() -> None:
     site.live(facts(), facts("other"))
     allow = await site.sign("wh/other/f", None)
     assert isinstance(allow, Allow)
+    assert allow.table is not None
     assert allow.table.name == "other"
     assert await site.reason("wh/other", None) is Reason.LOCATION_UNOWNED
     assert await site.reason("wh/nobody/f", None) is Reason.LOCATION_UNOWNED
@@ -420,6 +421,7 @@ async def test_the_table_of_the_path_is_a_hint_where_the_location_decides() -> N
     site.live(facts("other"))
     allow = await site.sign("wh/other/f", "orders")
     assert isinstance(allow, Allow)
+    assert allow.table is not None
     assert allow.table.name == "other"
     assert await site.reason("wh/nobody/f", "orders") is Reason.LOCATION_UNOWNED
     assert await site.reason("wh/nobody/f", "nobody") is Reason.LOCATION_UNOWNED

@@ -117,6 +117,7 @@ async def test_nothing_is_staged_where_another_table_lies_or_none_may(location: 
     assert await site.reason("wh/orders/x/f", "new", "writer", method="PUT") is Reason.TABLE_UNKNOWN
     allow = await site.sign("wh/orders/x/f", None, "writer", method="PUT")
     assert isinstance(allow, Allow)
+    assert allow.table is not None
     assert allow.table.name == "orders"
 
 

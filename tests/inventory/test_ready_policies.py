@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from signproxy.audit.event import Kind
 from signproxy.errors import Reason, Refused
+from signproxy.gate.forwarded import Passed
+from signproxy.gate.gate import Gate
+from signproxy.gate.passage import Passage
 from signproxy.inventory.learned import LearnedTables
 from signproxy.inventory.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.resolver import PolicyResolver
@@ -18,6 +22,7 @@ from signproxy.model import NAMESPACE_SEPARATOR, Allow, Deny, NamedTable, Princi
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.decide import decide
 from signproxy.policy.state import PolicyState
+from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from signproxy.s3.storage import Stamp
@@ -81,6 +86,38 @@ DECISIONS = (
     ("facade", "corp/admin", "lake.sales.gone", GET, "s3://acme-lake/warehouse/sales/gone/f", "upstream_unavailable"),
 )  # fmt: skip
 
+TRINO = "cluster/system:serviceaccount:legacy:trino"
+DRIVER = "cluster/system:serviceaccount:spark:driver"
+
+# principal, method, what the S3 listener is asked, what comes of it
+FORWARDED = (
+    ("corp/alice", "GET", "s3://acme-lake/warehouse/sales/orders/data/f", "allowed"),
+    ("corp/alice", "PUT", "s3://acme-lake/warehouse/sales/orders/data/f", "no_write_data"),
+    ("corp/alice", "GET", "s3://acme-lake/landing/day=1/f.json", "allowed"),
+    ("corp/alice", "PUT", "s3://acme-lake/landing/day=1/f.json", "no_write_data"),
+    ("corp/alice", "GET", "s3://acme-lake/?list-type=2&prefix=landing/", "allowed"),
+    ("corp/alice", "GET", "s3://acme-lake/?list-type=2&prefix=", "list_prefix"),
+    ("corp/alice", "GET", "s3://acme-lab/f", "no_read_data"),
+    ("corp/alice", "GET", "s3://acme-elsewhere/f", "endpoint_unknown"),
+    (LOADER, "PUT", "s3://acme-lake/landing/day=1/f.json", "allowed once"),
+    (LOADER, "PUT", "s3://acme-lake/landing/day=1/", "key_empty_segment"),
+    (LOADER, "GET", "s3://acme-lake/warehouse/sales/orders/data/f", "no_remote_sign"),
+    (DRIVER, "PUT", "s3://acme-lake/spark/staging/", "allowed"),
+    (DRIVER, "HEAD", "s3://acme-lake/spark/staging", "allowed"),
+    (DRIVER, "PUT", "s3://acme-lake/spark/staging/job/_temporary/", "allowed"),
+    (DRIVER, "DELETE", "s3://acme-lake/spark/staging-2/f", "location_unowned"),
+    ("corp/mei", "GET", "s3://acme-lab/?list-type=2", "allowed"),
+    ("corp/mei", "PUT", "s3://acme-lab/f?tagging", "allowed"),
+    ("corp/mei", "PUT", "s3://acme-lab/?versioning", "no_manage"),
+    ("corp/kim", "PUT", "s3://acme-lab/?versioning", "allowed"),
+    ("corp/kim", "PUT", "s3://acme-scratch-7", "allowed"),
+    ("corp/mei", "PUT", "s3://acme-scratch-7/f", "no_write_data"),
+    (TRINO, "GET", "s3://acme-lake/landing/f", "allowed"),
+    (TRINO, "PUT", "s3://acme-lake/warehouse/sales/orders/data/f", "observed no_write_data"),
+    (TRINO, "GET", "s3://acme-lake/elsewhere/f", "observed location_unowned"),
+    (TRINO, "GET", "s3://acme-elsewhere/f", "endpoint_unknown"),
+)
+
 # What the upstream of `facade` says.
 LEARNED = {
     "orders": "s3://acme-lake/warehouse/sales/orders",
@@ -136,12 +173,36 @@ async def test_who_may_do_what(
         assert decision.reason.code == expected
 
 
+@pytest.mark.parametrize(("principal", "method", "where", "expected"), FORWARDED)
+async def test_who_may_do_what_in_volumes(principal: str, method: str, where: str, expected: str) -> None:
+    """The S3 listener judges them; nothing of a volume is ever signed."""
+    state = _state("volumes")
+    gate = Gate(lambda: state, PolicyResolver(), frozenset())
+    issuer, _, claim = principal.partition("/")
+    subject = Subject.of(Principal(principal, issuer, claim, 4e9))
+    path, mark, query = where.removeprefix("s3://").partition("?")
+    bucket, _, key = path.partition("/")
+    asked = ForwardWire(
+        method=method, bucket=bucket, raw_key=key, raw_query=query if mark else None, headers=(), names=()
+    )
+    try:
+        passed = gate.judge_forwarded(Passage(Kind.FORWARD, "e", "r", "", ""), subject, asked)
+    except Refused as refused:
+        told = refused.reason.code
+    else:
+        assert isinstance(passed, Passed)
+        told = "allowed once" if passed.allow.write_once else "allowed"
+        if passed.observed is not None:
+            told = f"observed {passed.observed.reason.code}"
+    assert told == expected
+
+
 def test_every_ready_policy_is_judged_above() -> None:
     """A policy without a table of decisions would be a guess."""
-    assert {path.stem for path in POLICIES.glob("*.yaml")} == {row[0] for row in DECISIONS}
+    assert {path.stem for path in POLICIES.glob("*.yaml")} == {row[0] for row in DECISIONS} | {"volumes"}
 
 
-@pytest.mark.parametrize("name", sorted({row[0] for row in DECISIONS}))
+@pytest.mark.parametrize("name", sorted({row[0] for row in DECISIONS} | {"volumes"}))
 def test_a_ready_policy_signs_in_each_of_its_catalogs(name: str) -> None:
     """A first-time operator must not fail at a switch."""
     state = _state(name)
@@ -153,6 +214,7 @@ def test_the_switch_tells_the_reason() -> None:
     """The reason codes of this file exist."""
     codes = {reason.code for reason in Reason}
     assert {row[-1].partition(" ")[0] for row in DECISIONS} <= codes
+    assert {row[-1].removeprefix("observed ").partition(" ")[0] for row in FORWARDED} <= codes
 
 
 def test_two_stores_keep_their_own_settings() -> None:

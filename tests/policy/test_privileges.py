@@ -75,6 +75,10 @@ IMPLIES: dict[str, set[str]] = {
         *_NAMESPACE["NAMESPACE_FULL_METADATA"],
         *_VIEW["VIEW_FULL_METADATA"],
     },
+    # Of our own: each of a volume's gives the ones before it, and nothing of a table.
+    "VOLUME_READ_DATA": {"VOLUME_READ_DATA"},
+    "VOLUME_WRITE_DATA": {"VOLUME_WRITE_DATA", "VOLUME_READ_DATA"},
+    "VOLUME_MANAGE": {"VOLUME_MANAGE", "VOLUME_WRITE_DATA", "VOLUME_READ_DATA"},
     "CATALOG_MANAGE_CONTENT": {str(privilege.name) for privilege in Privilege},
 }
 

@@ -29,6 +29,23 @@ READ = "TABLE_READ_DATA"
 WRITE = "TABLE_WRITE_DATA"
 FULL = "TABLE_FULL_METADATA"
 
+PREFIX_LISTS = (
+    Operation.LIST_OBJECTS,
+    Operation.LIST_OBJECTS_V2,
+    Operation.LIST_OBJECT_VERSIONS,
+    Operation.LIST_MULTIPART_UPLOADS,
+)
+# About buckets, or open in volumes alone.
+NOT_OF_TABLES = (
+    Operation.HEAD_BUCKET,
+    Operation.GET_BUCKET_LOCATION,
+    Operation.LIST_BUCKETS,
+    Operation.OTHER_READ,
+    Operation.OTHER_WRITE,
+)
+OF_TABLES = tuple(operation for operation in Operation if operation not in NOT_OF_TABLES)
+KEYED = tuple(operation for operation in OF_TABLES if operation not in {*PREFIX_LISTS, Operation.DELETE_OBJECTS})
+
 ROLE = 7
 OTHER_ROLE = 8
 ALICE = Principal("corp/alice", "corp", "alice", 4e9)

@@ -81,6 +81,14 @@ _ACCESS = [
     (Operation.PUT_OBJECT_TAGGING, Access.WRITE, True),
     (Operation.LIST_OBJECT_VERSIONS, Access.LIST, False),
     (Operation.LIST_MULTIPART_UPLOADS, Access.LIST, True),
+    (Operation.HEAD_BUCKET, Access.READ, False),
+    (Operation.GET_BUCKET_LOCATION, Access.READ, False),
+    (Operation.LIST_OBJECTS, Access.LIST, False),
+    (Operation.LIST_BUCKETS, Access.LIST, False),
+    (Operation.GET_OBJECT_ATTRIBUTES, Access.READ, False),
+    (Operation.DELETE_OBJECT_TAGGING, Access.WRITE, True),
+    (Operation.OTHER_READ, Access.READ, False),
+    (Operation.OTHER_WRITE, Access.WRITE, True),
 ]
 
 

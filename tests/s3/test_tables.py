@@ -10,8 +10,10 @@ from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.header_rules import CREDENTIALS, SIGNED, UNSIGNED, Treatment
 from signproxy.s3.headers import MAX_HEADER_BYTES, UNSIGNED_PAYLOAD
 from signproxy.s3.operation import Access, Operation
+from signproxy.s3.payload import PayloadMode
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import ObjectRef
+from signproxy.s3.rules import KeyRules, OperationsAllowed
 from signproxy.s3.storage import OptIns, Stamp, Storage, StorageKind, Style
 from signproxy.s3.unsigned_operations import name_of
 from signproxy.s3.uri import MAX_URI, decode_once, is_canonical, split_uri
@@ -228,6 +230,13 @@ def test_words_that_stand_in_policies_and_events_are_what_they_are() -> None:
         "GetObject", "HeadObject", "ListObjectsV2", "ListParts", "PutObject", "CopyObject", "CreateMultipartUpload",
         "UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload", "DeleteObject",
         "DeleteObjects", "GetObjectTagging", "PutObjectTagging", "ListObjectVersions", "ListMultipartUploads",
+        "HeadBucket", "GetBucketLocation", "ListObjects", "ListBuckets", "GetObjectAttributes", "DeleteObjectTagging",
+        "OtherRead", "OtherWrite",
+    ]  # fmt: skip
+    assert [each.value for each in OperationsAllowed] == ["table", "object", "all"]
+    assert [each.value for each in KeyRules] == ["strict", "s3"]
+    assert [each.value for each in PayloadMode] == [
+        "unsigned", "hashed", "unsigned-trailer", "signed-chunks", "signed-chunks-trailer",
     ]  # fmt: skip
 
 
@@ -257,6 +266,9 @@ def test_a_storage_is_trusted_with_nothing_that_was_not_said() -> None:
         pins_forwarded_headers=False,
         opt_ins=OptIns(),
         bucket_owner="",
+        literal_keys=False,
+        checks_trailers=False,
+        accepts_chunked_transfer=False,
     )
 
 

@@ -13,8 +13,9 @@ import pytest
 import uvloop
 from aiohttp import web
 
-from signproxy.config.settings import TlsSettings
+from signproxy.config.listening import TlsSettings
 from signproxy.errors import SettingsInvalid
+from signproxy.server import accepting
 from signproxy.server import listener as module
 from signproxy.server.listener import Listener, listen
 from signproxy.server.reply import Reply
@@ -230,7 +231,7 @@ async def test_a_client_that_never_shakes_hands_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever opens connections and says nothing would hold memory for a minute each."""
-    monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr(accepting, "HANDSHAKE_SECONDS", 0.2)
     directory = Authority().issue().write(tmp_path)
     tls = TlsSettings(cert_file=str(directory / "tls.crt"), key_file=str(directory / "tls.key"))
     async with serving(certificate=CertificateHolder(tls)) as listener:

@@ -18,7 +18,7 @@ import pytest
 import uvloop
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from signproxy.config.settings import TlsSettings
+from signproxy.config.listening import TlsSettings
 from signproxy.errors import SettingsInvalid
 from signproxy.server.tls import MAX_PEM_BYTES, CertificateHolder
 from tests.authority import DAY, NOW, Authority, Pair, ec_key, pem_of, swap
@@ -485,7 +485,7 @@ SERVE = """
 import asyncio, os, ssl, sys
 from signproxy.server.lean import lean_imports
 with lean_imports():
-    from signproxy.config.settings import TlsSettings
+    from signproxy.config.listening import TlsSettings
     from signproxy.server.hardening import harden
     from signproxy.server.tls import CertificateHolder
     from tests.server.rig import Client, serving

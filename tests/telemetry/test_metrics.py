@@ -79,8 +79,10 @@ def test_every_metric_is_read_by_prometheus_own_parser() -> None:
     metrics.policy_epoch.labels().set(7)
     metrics.reloaded(Result.FAILURE, 0.2)
     metrics.catalog_calls.labels("load_table", "2xx").inc()
+    metrics.forward.answered("GetObject", "allow", 200)
+    metrics.forward.payload_failed("payload_hash")
     # Whatever is kept elsewhere.
-    for read in vars(metrics).values():
+    for read in (*vars(metrics).values(), *vars(metrics.forward).values()):
         if isinstance(read, ReadFamily):
             values = {tuple(f"a {label}" for label in read.family.labels): math.inf}
             read.read_from(partial(dict, values))
@@ -114,7 +116,7 @@ def test_no_metric_is_labelled_by_who_or_what() -> None:
     """A series per principal or table would take the memory of the pod and of whoever scrapes it."""
     labels = {label for family in all_metrics() for label in family.labels}
     closed = {"op", "decision", "reason", "stage", "result", "caller", "rev", "digest", "version", "python"}
-    closed |= {"call", "status", "kind"}
+    closed |= {"call", "status", "kind", "phase", "direction", "state"}
     # Closed as well: the operator's settings and policy name them.
     assert labels == closed | {"issuer", "storage", "listener", "catalog"}
 
@@ -306,3 +308,28 @@ def test_a_scrape_needs_no_library() -> None:
         "assert not {'prometheus_client', 'structlog', 'aiohttp'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+def test_what_is_forwarded_is_counted_by_the_stores_answer() -> None:
+    """A store that begins to answer 503 must show before the first user calls."""
+    metrics = Metrics("")
+    for status in (200, 206, 503, 0):
+        metrics.forward.answered("GetObject", "allow", status)
+    metrics.forward.took(10, 0, 2_000, 3_000)
+    metrics.forward.took(10, 500, 0, 0)
+    metrics.forward.moved(7, 1_000)
+    metrics.forward.moved(0, 24)
+    metrics.forward.payload_failed("payload_hash")
+    lines = metrics.render().decode().splitlines()
+    counted = [line for line in lines if line.startswith("signproxy_forward_requests_total{")]
+    assert counted == [
+        'signproxy_forward_requests_total{op="GetObject",decision="allow",status="2xx"} 2',
+        'signproxy_forward_requests_total{op="GetObject",decision="allow",status="5xx"} 1',
+        'signproxy_forward_requests_total{op="GetObject",decision="allow",status="none"} 1',
+    ]
+    assert 'signproxy_forward_bytes_total{direction="in"} 7' in lines
+    assert 'signproxy_forward_bytes_total{direction="out"} 1024' in lines
+    assert 'signproxy_forward_payload_failures_total{reason="payload_hash"} 1' in lines
+    # What did not take place took no time, and is not an observation of none.
+    for phase, count in (("authz", 2), ("connect", 1), ("first_byte", 1), ("transfer", 1)):
+        assert f'signproxy_forward_duration_seconds_count{{phase="{phase}"}} {count}' in lines

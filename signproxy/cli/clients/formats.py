@@ -25,6 +25,7 @@ class Format(Enum):
     YAML = "yaml"
     SQL = "sql"
     JSON = "json"
+    INI = "ini"
 
     @property
     def comment(self) -> str:

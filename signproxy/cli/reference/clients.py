@@ -10,10 +10,19 @@ from signproxy.cli.clients.connection import Connection, Mode, Site
 from signproxy.cli.clients.formats import FORMATS, Format
 from signproxy.cli.clients.properties import configuration
 from signproxy.cli.clients.token import TokenSource
-from signproxy.cli.clients.unserved import UNSERVED
+from signproxy.cli.clients.transparent import S3Site, Transparent
+from signproxy.cli.clients.transparent_forms import FORMS as TRANSPARENT_FORMS
+from signproxy.cli.clients.transparent_forms import page as transparent_page
 from signproxy.cli.reference.markdown import code, codes, table
 
 EXAMPLE = Site(catalog="lake", public_url="http://127.0.0.1:8181", region="eu-central-1")
+S3_EXAMPLE = S3Site(
+    catalog="lake",
+    s3_url="http://127.0.0.1:8182",
+    public_url="http://127.0.0.1:8181",
+    region="eu-central-1",
+    bucket="acme-lake",
+)
 CATALOG_URI = "https://catalog.example/api/catalog"
 
 _NAMES = {Client.SPARK: "Spark", Client.FLINK: "Flink", Client.PYICEBERG: "PyIceberg"}
@@ -62,10 +71,39 @@ def runtimes() -> str:
     return table(("Iceberg", "Spark", "packages"), rows)
 
 
-def unserved() -> str:
-    """Return the clients that cannot be configured."""
-    rows = [(each.name, each.why, each.today) for each in UNSERVED.values()]
-    return table(("client", "why", "what works for it, without signproxy"), rows)
+def transparent() -> str:
+    """Return the clients that sign by themselves, and why."""
+    rows = [
+        (
+            each.title,
+            code(each.value),
+            each.why,
+            codes(form.value for form in TRANSPARENT_FORMS[each]),
+            "by itself" if each.renews else "nobody: one key for each run",
+        )
+        for each in Transparent
+    ]
+    return table(("client", "`--client`", "why nobody can sign for it", "`--format`", "who renews its key"), rows)
+
+
+def duckdb() -> str:
+    """Return what is printed for DuckDB."""
+    return _transparent(Transparent.DUCKDB, "sql")
+
+
+def polars() -> str:
+    """Return what is printed for Polars."""
+    return _transparent(Transparent.POLARS, "python")
+
+
+def awscli() -> str:
+    """Return what is printed for the AWS CLI, which is what every SDK of AWS reads."""
+    return _transparent(Transparent.AWSCLI, "ini")
+
+
+def _transparent(client: Transparent, language: str) -> str:
+    lines = transparent_page(client, S3_EXAMPLE, None, TokenSource())
+    return "\n".join((f"```{language}", *lines, "```", ""))
 
 
 def _block(client: Client, form: Format) -> str:

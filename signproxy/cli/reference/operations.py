@@ -84,7 +84,8 @@ def rows_of_signed() -> Iterator[Row]:
     """Yield every operation that can be signed, in the order of the code."""
     by_operation = {row.operation: row for row in _rows()}
     for operation in Operation:
-        yield by_operation[operation]
+        if not operation.forward_only:
+            yield by_operation[operation]
 
 
 def _rows() -> Iterator[Row]:

@@ -12,7 +12,8 @@ Every refusal has one reason code. It stands in the audit trail, in the metric `
 output of `signproxy explain`. What the caller is told is the message alone, so that nobody learns of tables that are
 not his; "what it means" and "what to do" are for operators. A code keeps its meaning between versions.
 
-The checks run in the order of this page, and the first that fails decides. Errors are answered as Iceberg clients read
+The checks run in the order of this page, and the first that fails decides. On the S3 listener errors are S3's XML with
+S3's own codes, and the message is the one below; what ends in the middle of a body ends the connection. Elsewhere errors are answered as Iceberg clients read
 them, `{"error": {"message": …, "type": …, "code": …}}` with `request_id` beside them, by which
 `signproxy explain --event` finds the request.
 """
@@ -28,12 +29,13 @@ _CHECKS = {
     Check.OPERATION: "Is it an operation that is signed?",
     Check.HEADERS: "Do the headers only read or write the object?",
     Check.BODY: "Is the body what is signed?",
-    Check.TABLE: "Which table is it?",
+    Check.TABLE: "Which table or volume is it?",
     Check.PRIVILEGE: "Is it granted?",
     Check.LOCATION: "Does it stay inside the table?",
     Check.METADATA: "Does it leave the table's metadata alone?",
     Check.STORAGE: "Is the storage safe to write to?",
     Check.CREDENTIALS: "Are there keys to sign with?",
+    Check.STORE: "Does the store answer?",
     Check.AUDIT: "Can it be recorded and answered?",
 }
 

@@ -11,7 +11,8 @@ from typing import cast
 import msgspec
 import pytest
 
-from signproxy.config.settings import LimitSettings, TlsSettings
+from signproxy.config.listening import TlsSettings
+from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason
 from signproxy.server import app, bodies, exchange, limits
 from signproxy.server.connection import DirectServer

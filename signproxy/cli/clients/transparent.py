@@ -1,0 +1,83 @@
+"""Know the clients that sign by themselves, and how each of them is led to signproxy's own S3 listener."""
+
+from __future__ import annotations
+
+from enum import Enum
+from urllib.parse import urlsplit
+
+import msgspec
+
+PROFILE = "signproxy"
+"""What the printed configurations call their profile, their remote or their secret."""
+
+
+class Transparent(Enum):
+    """The clients that cannot have their requests signed, and are served through the S3 listener."""
+
+    DUCKDB = "duckdb"
+    BOTO3 = "boto3"
+    AWSCLI = "awscli"
+    TRINO = "trino"
+    COMET = "comet"
+    POLARS = "polars"
+    S5CMD = "s5cmd"
+    RCLONE = "rclone"
+
+    @property
+    def title(self) -> str:
+        """Its own spelling."""
+        return _TITLES[self]
+
+    @property
+    def why(self) -> str:
+        """Why its requests cannot be signed by somebody else."""
+        return _WHY.get(self, "it signs every request itself, with keys")
+
+    @property
+    def renews(self) -> bool:
+        """Whether it gets itself another key before one ends; the others have one key for all of their life."""
+        return self in _RENEWING
+
+
+_TITLES = {
+    Transparent.DUCKDB: "DuckDB",
+    Transparent.BOTO3: "boto3",
+    Transparent.AWSCLI: "AWS CLI",
+    Transparent.TRINO: "Trino",
+    Transparent.COMET: "Comet",
+    Transparent.POLARS: "Polars",
+    Transparent.S5CMD: "s5cmd",
+    Transparent.RCLONE: "rclone",
+}
+_WHY = {
+    Transparent.DUCKDB: "its iceberg extension refuses `access_delegation_mode 'remote_signing'`",
+    Transparent.TRINO: "it has no way to ask a signer",
+    Transparent.COMET: "its native scans read S3 themselves, with keys",
+    Transparent.POLARS: "its own Iceberg and Parquet readers sign every request themselves",
+}
+_RENEWING = frozenset({Transparent.BOTO3, Transparent.AWSCLI, Transparent.TRINO})
+
+
+class S3Site(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the S3 listener is, and where keys for it are issued."""
+
+    catalog: str
+    s3_url: str
+    """Without a slash at its end."""
+    public_url: str
+    """Where keys are issued, likewise."""
+    region: str
+    bucket: str
+    """One that it leads to, for examples."""
+    key_seconds: int = 3_600
+    """How long a key lives at most."""
+
+    @property
+    def tls(self) -> bool:
+        """Whether the listener speaks TLS."""
+        return self.s3_url.startswith("https:")
+
+    @property
+    def authority(self) -> str:
+        """Host and port of the listener."""
+        return urlsplit(self.s3_url).netloc

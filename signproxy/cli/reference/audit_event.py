@@ -1,0 +1,59 @@
+"""Write the JSON Schema of the lines of a segment, for whoever reads the trail with his own tools."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from typing import Any
+
+import msgspec
+
+from signproxy.audit.event import SCHEMA, AuditEvent
+from signproxy.audit.segment import SegmentEnd, SegmentStart
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_COMMENT = "Generated from the code by `python -m signproxy.cli.docs`; do not edit."
+_LINES = (AuditEvent, SegmentStart, SegmentEnd)
+_EDGES = ("segment_start", "segment_end")
+
+
+def page() -> str:
+    """Return the schema of a line."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema. Fields may be added to a line without another version, so it forbids none."""
+    _, sections = msgspec.json.schema_components(_LINES)
+    for line in _LINES:
+        section = sections[line.__name__]
+        for name, text in _docstrings(line).items():
+            section["properties"][name]["description"] = text
+    # Told apart by `kind` alone: an event is of none of the kinds of the two edges.
+    event = sections[AuditEvent.__name__]
+    event["properties"]["kind"] = {"$ref": "#/$defs/Kind", "not": {"enum": list(_EDGES)}}
+    return {
+        "$schema": _DIALECT,
+        "$comment": _COMMENT,
+        "title": f"A line of an audit segment, {SCHEMA}",
+        "oneOf": [{"$ref": f"#/$defs/{line.__name__}"} for line in _LINES],
+        "$defs": sections,
+    }
+
+
+def _docstrings(line: type) -> dict[str, str]:
+    """Return what stands below each field in its class."""
+    (definition,) = ast.parse(inspect.getsource(line)).body
+    found: dict[str, str] = {}
+    name = ""
+    for statement in getattr(definition, "body", ()):
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=field)):
+                name = field
+            case ast.Expr(value=ast.Constant(value=str(text))) if name:
+                found[name] = inspect.cleandoc(text)
+                name = ""
+            case _:
+                name = ""
+    return found

@@ -1,0 +1,88 @@
+"""Write a store's answer to the client: everything that the client needs as it came, and the id of the audit event."""
+
+from __future__ import annotations
+
+from signproxy.transfer.body import Outgoing
+from signproxy.transfer.channel import Channel
+from signproxy.transfer.head import HOP_BY_HOP, Body, RequestHead, ResponseHead
+
+EVENT_ID = "x-signproxy-event-id"
+REQUEST_ID = "x-amz-request-id"
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+# Looking a member up in its class calls Python code; the hot path does without.
+_SIZED = Body.SIZED
+_RENAMED = HOP_BY_HOP | {EVENT_ID}
+
+
+class Answer:
+    """The one answer to a request: whether it has begun, how it is framed, and whether the connection outlives it."""
+
+    __slots__ = ("_added", "_client", "_expected", "_request_id", "begun", "closes", "status")
+
+    def __init__(self, client: Channel, head: RequestHead, event_id: str, request_id: str) -> None:
+        self._client = client
+        self._added = f"{EVENT_ID}: {event_id}\r\n"
+        self._request_id = request_id
+        self._expected = head.expects_continue
+        self.begun = False
+        """Whether anything was written that is not taken back: from then on a fault ends the connection."""
+        self.closes = head.closes
+        """Whether the connection ends with this answer; set it before the answer begins."""
+        self.status = 0
+
+    def invite(self) -> None:
+        """Tell a client that waits for it to send its body; once."""
+        if self._expected:
+            self._expected = False
+            self._client.write(_CONTINUE)
+
+    def whole(self, head: ResponseHead, raw: bytes, body: bytes) -> None:
+        """Write an answer that is there as a whole, in one piece: each write is a packet to a client that waits."""
+        framing = "" if head.body is _SIZED and head.length == len(body) else f"Content-Length: {len(body)}\r\n"
+        self._client.write(self._head(head, raw, framing) + body)
+
+    def bodiless(self, head: ResponseHead, raw: bytes) -> None:
+        """Write an answer whose headers may speak of a body that does not follow."""
+        self._client.write(self._head(head, raw, ""))
+
+    def start(self, head: ResponseHead, raw: bytes) -> Outgoing:
+        """Write the head, and return what takes the body: as long as the store says, or in chunks."""
+        if head.body is _SIZED:
+            self._client.write(self._head(head, raw, ""))
+            return Outgoing(self._client, _SIZED, head.length)
+        self._client.write(self._head(head, raw, "Transfer-Encoding: chunked\r\n"))
+        return Outgoing(self._client, Body.CHUNKED)
+
+    def _head(self, head: ResponseHead, raw: bytes, framing: str) -> bytes:
+        """Return the head to write; its framing is the store's own unless another is given.
+
+        `raw` is the store's own, which is passed on byte for byte wherever nothing of it speaks of the connection.
+        """
+        self.begun = True
+        self.status = head.status
+        names = head.fields.keys()
+        added = self._added if REQUEST_ID in names else f"{self._added}{REQUEST_ID}: {self._request_id}\r\n"
+        if self.closes:
+            added += "Connection: close\r\n"
+        if not framing and names.isdisjoint(_RENAMED) and raw.startswith(b"HTTP/1.1 "):
+            return b"%b%b\r\n" % (raw[:-2], added.encode("ascii"))
+        dropped = _RENAMED | _named_by_connection(head)
+        if framing:
+            dropped |= {"content-length"}
+        lines = [
+            f"{spelled}: {value}\r\n"
+            for spelled, (name, value) in zip(head.names, head.headers, strict=True)
+            if name not in dropped
+        ]
+        return f"HTTP/1.1 {head.status} {head.reason}\r\n{''.join(lines)}{added}{framing}\r\n".encode("latin-1")
+
+
+def _named_by_connection(head: ResponseHead) -> frozenset[str]:
+    """Return the headers that the store says are for this connection alone."""
+    option = head.fields.get("connection", "")
+    return frozenset([token.strip().lower() for token in option.split(",")]) - _NEEDED
+
+
+# A store that called them its connection's would take them from the client.
+_NEEDED = frozenset(("content-length", "content-type", "content-range", "content-encoding", "etag", "last-modified"))

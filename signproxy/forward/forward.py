@@ -1,0 +1,294 @@
+"""Forward an allowed request: sign it anew, send it on, bring the answer back, and say what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns, time
+from typing import Protocol
+
+from signproxy.audit.event import Verdict
+from signproxy.credentials.credentials import Credentials
+from signproxy.errors import Reason, Refused
+from signproxy.forward.addresses import StorageAddresses
+from signproxy.forward.answer import REQUEST_ID, Answer
+from signproxy.forward.bulk_delete import bound, merged
+from signproxy.forward.exchange import Broken, Exchange, Heard, Side
+from signproxy.forward.payload import SMALL_FRAMED, Passage, passage_of
+from signproxy.forward.pool import Pool
+from signproxy.forward.relay import Change, Relay
+from signproxy.forward.resign import Outbound, Resigner
+from signproxy.forward.times import Times
+from signproxy.forward.uploads import MARKED_ANSWERS, Place, UploadIds
+from signproxy.forward.verdict import SLOW, BodyVerdict
+from signproxy.gate.forwarded import Passed
+from signproxy.gate.outcome import ForwardOutcome
+from signproxy.model import NAMESPACE_SEPARATOR
+from signproxy.s3.operation import Operation
+from signproxy.s3.storage import Storage
+from signproxy.s3.verify import SeedSignature
+from signproxy.transfer.body import Incoming, Outgoing
+from signproxy.transfer.channel import Channel
+from signproxy.transfer.faults import MessageInvalid, Stalled, Truncated
+from signproxy.transfer.head import Body, RequestHead
+
+MAX_BODY = 5 * 1024**3
+"""S3's own limit of one upload or part."""
+
+# Looking a member up in its class calls Python code; the hot path does without.
+_NONE, _SIZED, _CHUNKED = Body.NONE, Body.SIZED, Body.CHUNKED
+_GUARDED = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
+_REPEATABLE = frozenset(("GET", "HEAD", "PUT", "DELETE"))
+_WITH_BODY = frozenset(("PUT", "POST"))
+_NO_BODY = "Content-Length: 0\r\n"
+_IN_CHUNKS = "Transfer-Encoding: chunked\r\n"
+
+
+class CurrentCredentials(Protocol):
+    """What a storage's requests are signed with."""
+
+    def current(self, storage: Storage, bucket: str) -> Credentials:
+        """Return the credentials for a bucket, or raise Refused. Never waits."""
+        ...
+
+
+class Forwarder:
+    """Forwards what the gate let pass; one per process."""
+
+    __slots__ = ("_addresses", "_clock", "_credentials", "_most", "_pool", "_resigner", "_times", "_upload_ids")
+
+    def __init__(
+        self,
+        credentials: CurrentCredentials,
+        addresses: StorageAddresses,
+        pool: Pool,
+        upload_ids: UploadIds,
+        times: Times,
+        *,
+        max_body: int = MAX_BODY,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self._credentials = credentials
+        self._addresses = addresses
+        self._pool = pool
+        self._upload_ids = upload_ids
+        self._times = times
+        self._most = max_body
+        self._clock = clock
+        self._resigner = Resigner()
+
+    async def forward(
+        self,
+        passed: Passed,
+        client: Channel,
+        body: Incoming,
+        head: RequestHead,
+        answer: Answer,
+        *,
+        seed: SeedSignature | None = None,
+        document: bytes = b"",
+    ) -> ForwardOutcome:
+        """Forward a request and return what became of it.
+
+        `seed` is what signed chunks go on from; `document` the body of a bulk delete, which was read before. Raise
+        Refused as long as nothing was answered; afterwards a fault ends the client's connection.
+        """
+        request = passed.forwardable.request
+        credentials = self._credentials.current(request.storage, request.bucket)
+        destination = self._addresses.find(request.storage, request.bucket)
+        passage = Passage(_NONE) if document else passage_of(passed.forwardable, head, seed)
+        outbound = self._outbound(passed, passage, head)
+        if document:
+            document = bound(outbound, document, request.delete_keys, partial=bool(passed.refused))
+        outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_, checksum=passage.checksum)
+        errand = _Errand(
+            passed,
+            passage,
+            outbound,
+            document,
+            partial(self._resigner.head, outbound, destination, request.bucket, credentials),
+            Exchange(self._pool, destination.address, client, self._times, request.method),
+            answer,
+            outcome,
+        )
+        started = perf_counter_ns()
+        reusable = False
+        try:
+            heard = await self._ask(errand, body)
+            reusable = await self._relay(errand, heard)
+            if client.is_full:
+                await client.drained(self._times.client_idle)
+        except Broken as broken:
+            _break(outcome, broken, client)
+        except (ConnectionError, Stalled) as error:
+            # Whatever befalls the connection to the store has a name of its own.
+            _break(outcome, Broken(Side.CLIENT, Reason.CLIENT_GONE, str(error)), client)
+        finally:
+            errand.exchange.end(reusable=reusable)
+        outcome.status = answer.status
+        outcome.bytes_in = errand.exchange.uploaded or len(document)
+        outcome.connect_us = errand.exchange.connect_us
+        outcome.first_byte_us = errand.exchange.first_byte_us
+        outcome.upstream_us = (perf_counter_ns() - started) // 1000
+        return outcome
+
+    async def _ask(self, errand: _Errand, body: Incoming) -> Heard:
+        """Send the request, and return the head of the answer."""
+        passage, request, exchange = errand.passage, errand.request, errand.exchange
+        if request.operation in SLOW:
+            exchange.be_patient()
+        if passage.body is _NONE:
+            repeatable = not errand.document and request.method in _REPEATABLE
+            return await exchange.ask(errand.sign(self._clock()) + errand.document, repeatable=repeatable)
+        if passage.small:
+            # One write carries all of it, and what is wrong with it never begins to reach the store.
+            errand.answer.invite()
+            content = await _collected(exchange, passage, body)
+            errand.outbound.framing = f"Content-Length: {len(content)}\r\n"
+            return await exchange.ask(errand.sign(self._clock()) + content, repeatable=False)
+
+        def outgoing(channel: Channel) -> Outgoing:
+            return Outgoing(channel, passage.body, passage.length, idle=self._times.idle)
+
+        if passage.body is _CHUNKED:
+            exchange.most = self._most + SMALL_FRAMED
+        message = errand.sign(self._clock())
+        return await exchange.upload(message, body, outgoing, passage.inspect, errand.answer.invite)
+
+    async def _relay(self, errand: _Errand, heard: Heard) -> bool:
+        """Bring the answer to the client; return whether the connection to the store can be used again."""
+        head, outcome = heard.head, errand.outcome
+        outcome.upstream_status = head.status
+        # versitygw sends it twice, and what is repeated is joined.
+        outcome.upstream_request_id = head.fields.get(REQUEST_ID, "").partition(",")[0]
+        if errand.exchange.early:
+            errand.answer.closes = True
+        relay = Relay(errand.exchange.channel, errand.answer, self._times)
+        verdict = None
+        change = self._change(errand.passed, head.status)
+        try:
+            if change is not None:
+                ended = await relay.change(heard, change)
+            else:
+                if head.status == 200 and errand.request.operation in SLOW:
+                    verdict = BodyVerdict()
+                ended = await relay.pass_on(heard, verdict)
+        finally:
+            outcome.bytes_out = relay.sent
+            if verdict is not None:
+                outcome.completed = verdict.result()
+        return ended and not head.closes
+
+    def _outbound(self, passed: Passed, passage: Passage, head: RequestHead) -> Outbound:
+        """Return the request as the store will get it, but for the framing of a body that is not read yet."""
+        forwardable = passed.forwardable
+        request = forwardable.request
+        operation = request.operation
+        target, query = forwardable.target, request.canonical_query
+        if query and "upload" in query:
+            place = place_of(passed)
+            target, query = self._upload_ids.stripped(place, request.key, target, query)
+        if passage.body is _NONE:
+            framing = _NO_BODY if request.method in _WITH_BODY else ""
+        else:
+            if request.copy_source is not None or request.method not in _WITH_BODY:
+                raise Refused(Reason.BODY_UNEXPECTED, f"a body with {request.s3_name}")
+            size = forwardable.payload.decoded_length
+            size = head.length if size is None else size
+            if size > self._most:
+                raise Refused(Reason.ENTITY_TOO_LARGE, f"{size} bytes, at most {self._most} are allowed")
+            framing = f"Content-Length: {passage.length}\r\n" if passage.body is _SIZED else _IN_CHUNKS
+        outbound = Outbound(
+            method=request.method,
+            target=target,
+            path=request.canonical_path,
+            query=query,
+            headers=forwardable.headers,
+            signed=request.headers,
+            payload=request.payload,
+            framing=framing,
+        )
+        if passed.allow.write_once and operation in _GUARDED:
+            outbound.guard()
+        if operation in MARKED_ANSWERS or operation in SLOW or passed.refused:
+            # What is read, or changed, must not come in a coding.
+            outbound.remove("accept-encoding")
+        return outbound
+
+    def _change(self, passed: Passed, status: int) -> Change | None:
+        """Return how the answer's document is changed; None where it goes to the client as it is."""
+        if status != 200:
+            return None
+        request = passed.forwardable.request
+        if passed.refused:
+            return partial(merged, refused=passed.refused)
+        if request.operation in MARKED_ANSWERS:
+            return partial(self._upload_ids.marked, place_of(passed), request.operation, request.key)
+        return None
+
+
+class _Errand:
+    """A request that is being forwarded."""
+
+    __slots__ = ("answer", "document", "exchange", "outbound", "outcome", "passage", "passed", "request", "sign")
+
+    def __init__(  # noqa: PLR0913, PLR0917 - all that belongs to one request
+        self,
+        passed: Passed,
+        passage: Passage,
+        outbound: Outbound,
+        document: bytes,
+        sign: Callable[[float], bytes],
+        exchange: Exchange,
+        answer: Answer,
+        outcome: ForwardOutcome,
+    ) -> None:
+        self.passed = passed
+        self.request = passed.forwardable.request
+        self.passage = passage
+        self.outbound = outbound
+        self.document = document
+        self.sign = sign
+        self.exchange = exchange
+        self.answer = answer
+        self.outcome = outcome
+
+
+def place_of(passed: Passed) -> Place:
+    """Return what the upload ids of a request are bound to, besides the key."""
+    table, volume = passed.allow.table, passed.allow.volume
+    owner: tuple[str, ...] = ()
+    if table is not None:
+        owner = ("table", table.catalog, table.namespace, table.name)
+    elif volume is not None:
+        owner = ("volume", volume.catalog, volume.name)
+    return Place(NAMESPACE_SEPARATOR.join(owner), passed.forwardable.request.bucket)
+
+
+async def _collected(exchange: Exchange, passage: Passage, body: Incoming) -> bytes:
+    """Return a small body as the store will get it, all of it found true."""
+    pieces: list[bytes | memoryview] = []
+    inspect = passage.inspect
+    try:
+        while piece := await body.read():
+            exchange.uploaded += len(piece)
+            if exchange.uploaded > SMALL_FRAMED:
+                raise Refused(Reason.CHUNK_MALFORMED, "more framing than data")
+            if inspect is None:
+                pieces.append(piece)
+            else:
+                pieces += inspect.feed(memoryview(piece))
+    except (ConnectionError, Stalled, Truncated, MessageInvalid) as error:
+        raise exchange.collect_fault(error) from None
+    if inspect is not None:
+        pieces += inspect.finish()
+    return b"".join(pieces)
+
+
+def _break(outcome: ForwardOutcome, broken: Broken, client: Channel) -> None:
+    """Take down that the conversation ended in its middle; an answer that goes no further must not look whole."""
+    client.abort()
+    outcome.verdict = Verdict.ERROR
+    outcome.reason = broken.reason
+    outcome.detail = broken.detail
+    outcome.aborted = broken.side.value

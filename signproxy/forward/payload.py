@@ -1,0 +1,102 @@
+"""Say what happens to the body of an upload on its way to the store: how it is framed there, and what is looked at."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.forward.inspections import Check, ChecksumCheck, Decoded, HashCheck, follower_of, witness_of
+from signproxy.forward.reframed import Reframed
+from signproxy.s3.aws_chunked import ChunkedPayload, UnsignedWatch
+from signproxy.s3.checksums import is_known
+from signproxy.s3.forwarded import Forwardable
+from signproxy.s3.operation import Operation
+from signproxy.s3.payload import Carriage, Payload, PayloadMode, reframed_length
+from signproxy.s3.storage import Storage
+from signproxy.s3.verify import SeedSignature
+from signproxy.transfer.head import Body, RequestHead
+from signproxy.transfer.inspect import Inspect
+
+EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+SMALL = 64 * 1024
+"""Bytes of data up to which a body is read whole before the store is asked: then one write carries the request."""
+SMALL_FRAMED = 256 * 1024
+"""Bytes that so much data may have with its framing; more of it is cut into chunks that no client cuts."""
+
+_CHECKSUM = "x-amz-checksum-"
+_NO_BODY = Body.NONE
+_SIZED = Body.SIZED
+_CHUNKED = Body.CHUNKED
+_HASHED = PayloadMode.HASHED
+
+
+class Passage(msgspec.Struct, frozen=True, gc=False):
+    """How a body gets to the store."""
+
+    body: Body
+    length: int = 0
+    """For the store, in bytes; 0 for one that goes in chunks."""
+    small: bool = False
+    """Whether it is read whole first."""
+    inspect: Inspect | None = None
+    checksum: str = ""
+    """The algorithms that are verified on the way."""
+
+
+def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature | None) -> Passage:
+    """Return how the body of a request is sent on; raise Refused where it cannot be."""
+    payload, storage = forwardable.payload, forwardable.request.storage
+    if payload.mode.chunked:
+        return _chunked(payload, storage, head, seed)
+    if head.body is _NO_BODY or (head.body is _SIZED and not head.length):
+        if payload.mode is _HASHED and payload.declared != EMPTY_SHA256:
+            raise Refused(Reason.PAYLOAD_HASH, f"declared {payload.declared}, and there is no body")
+        return Passage(_NO_BODY)
+    length = head.length if head.body is _SIZED else None
+    if length is None and not storage.accepts_chunked_transfer:
+        raise Refused(Reason.LENGTH_REQUIRED, f"storage {storage.name!r} takes no body without its length")
+    checks: list[Check] = [HashCheck(payload.declared)] if payload.mode is _HASHED else []
+    if not storage.checks_payload_hash:
+        checks += _declared_checksums(forwardable)
+    inspect = witness_of(checks, length) if checks else None
+    names = ",".join([check.name for check in checks])
+    if length is None:
+        return Passage(_CHUNKED, inspect=inspect, checksum=names)
+    return Passage(_SIZED, length, length <= SMALL, inspect, names)
+
+
+def _chunked(payload: Payload, storage: Storage, head: RequestHead, seed: SeedSignature | None) -> Passage:
+    """Return how a body goes that is framed as aws-chunked."""
+    decoded = payload.decoded_length
+    if decoded is None:
+        raise Refused(Reason.LENGTH_REQUIRED, "no x-amz-decoded-content-length")
+    small = decoded <= SMALL
+    algorithm = payload.trailer.removeprefix(_CHECKSUM)
+    if payload.carriage is Carriage.AS_SENT:
+        verifies = not storage.checks_trailers
+        length = head.length if head.body is _SIZED else None
+        inspect = follower_of(UnsignedWatch(payload, verifies=verifies), length)
+        body = _CHUNKED if length is None else _SIZED
+        return Passage(body, length or 0, small, inspect, algorithm if verifies else "")
+    chunks = ChunkedPayload(payload, seed)
+    if payload.carriage is Carriage.REFRAMED:
+        return Passage(_SIZED, reframed_length(payload), small, Reframed(chunks, payload), algorithm)
+    return Passage(_SIZED, decoded, small, Decoded(chunks), algorithm)
+
+
+def _declared_checksums(forwardable: Forwardable) -> list[Check]:
+    """Return checks of what the headers say of the body, for a store that would not look."""
+    checks: list[Check] = []
+    completes = forwardable.request.operation is Operation.COMPLETE_MULTIPART_UPLOAD
+    for spelled, value in forwardable.headers:
+        name = spelled.lower()
+        if name == "content-md5":
+            checks.append(ChecksumCheck("md5", value, Reason.CONTENT_MD5))
+        elif name.startswith(_CHECKSUM) and not completes:
+            # Of a completion they are those of the whole object, which only the store knows.
+            algorithm = name.removeprefix(_CHECKSUM)
+            # `algorithm`, `type` and `mode` say something else.
+            if is_known(algorithm):
+                checks.append(ChecksumCheck(algorithm, value, Reason.CHECKSUM_MISMATCH))
+    return checks

@@ -1,0 +1,127 @@
+"""Bring a store's answer to the client, no faster than the client takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from signproxy.errors import Reason, Refused
+from signproxy.forward.answer import Answer
+from signproxy.forward.exchange import Broken, Heard, Side
+from signproxy.forward.times import Times
+from signproxy.forward.verdict import BodyVerdict
+from signproxy.transfer.body import Incoming
+from signproxy.transfer.channel import Channel
+from signproxy.transfer.faults import MessageInvalid, SourceLost, Stalled, TargetLost, TargetStalled, Truncated
+from signproxy.transfer.head import Body
+from signproxy.transfer.pump import pump
+
+SMALL = 64 * 1024
+"""Bytes of an answer that goes out with its head in one write."""
+MAX_DOCUMENT = 4 * 1024 * 1024
+"""Bytes of an answer that is changed: a thousand uploads with the longest keys, escaped, need some three million."""
+
+Change = Callable[[bytes], bytes]
+
+# Looking a member up in its class calls Python code; the hot path does without.
+_NONE, _SIZED = Body.NONE, Body.SIZED
+
+
+class Relay:
+    """Brings one answer from the store to the client."""
+
+    __slots__ = ("_answer", "_channel", "_times", "sent")
+
+    def __init__(self, channel: Channel, answer: Answer, times: Times) -> None:
+        self._channel = channel
+        self._answer = answer
+        self._times = times
+        self.sent = 0
+        """Bytes of the body that went to the client."""
+
+    async def pass_on(self, heard: Heard, verdict: BodyVerdict | None) -> bool:
+        """Pass the answer on as it is; return whether it ended exactly. Raise Refused or Broken."""
+        head, raw = heard
+        if head.body is _NONE:
+            self._answer.bodiless(head, raw)
+            return True
+        if head.body is _SIZED and head.length <= SMALL and verdict is None:
+            if self._channel.unread() >= head.length:
+                body = self._channel.take(head.length)
+            else:
+                body = await self._collected(heard, SMALL)
+            self._answer.whole(head, raw, body)
+            self.sent = len(body)
+            return True
+        incoming = Incoming(self._channel, head.body, head.length, idle=self._times.idle)
+        target = self._answer.start(head, raw)
+        try:
+            await pump(
+                incoming,
+                target,
+                idle=self._times.client_idle,
+                counted=self._count,
+                inspect=None if verdict is None else _Listening(verdict),
+            )
+        except (TargetLost, TargetStalled) as error:
+            raise Broken(Side.CLIENT, Reason.CLIENT_GONE, f"after {self.sent} bytes: {_words(error)}") from None
+        except (SourceLost, Truncated, Stalled, MessageInvalid) as error:
+            raise Broken(Side.UPSTREAM, _reason(error), f"after {self.sent} bytes: {_words(error)}") from None
+        return incoming.ended
+
+    async def change(self, heard: Heard, change: Change) -> bool:
+        """Pass the answer on with its document changed; return whether it ended exactly. Raise Refused."""
+        head, raw = heard
+        if "content-encoding" in head.fields:
+            raise Refused(Reason.STORE_INVALID, "a document in a coding that was not asked for")
+        body = change(await self._collected(heard, MAX_DOCUMENT))
+        self._answer.whole(head, raw, body)
+        self.sent = len(body)
+        return True
+
+    async def _collected(self, heard: Heard, most: int) -> bytes:
+        """Return a whole body; the client has not been answered yet, so that it can be told of any fault."""
+        incoming = Incoming(self._channel, heard.head.body, heard.head.length, idle=self._times.idle)
+        pieces: list[bytes] = []
+        total = 0
+        try:
+            while piece := await incoming.read():
+                total += len(piece)
+                if total > most:
+                    raise Refused(Reason.STORE_INVALID, f"a document of more than {most} bytes")
+                pieces.append(piece)
+        except (ConnectionError, Truncated, TimeoutError, MessageInvalid) as error:
+            raise Refused(_reason(error), f"after {total} bytes of the answer: {_words(error)}") from None
+        return b"".join(pieces)
+
+    def _count(self, count: int) -> None:
+        self.sent += count
+
+
+class _Listening:
+    """Lets the body of an answer pass and listens to it."""
+
+    __slots__ = ("_verdict",)
+
+    def __init__(self, verdict: BodyVerdict) -> None:
+        self._verdict = verdict
+
+    def feed(self, piece: memoryview) -> Iterable[memoryview]:
+        self._verdict.watch(piece)
+        return (piece,)
+
+    def finish(self) -> Iterable[memoryview]:
+        return ()
+
+
+def _reason(error: BaseException) -> Reason:
+    match error:
+        case TimeoutError():
+            return Reason.STORE_TIMEOUT
+        case MessageInvalid() | Truncated():
+            return Reason.STORE_INVALID
+        case _:
+            return Reason.STORE_UNAVAILABLE
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,50 @@
+"""Read from the body of an answer whether the store did what its status says: an error may come after a 200.
+
+S3 answers a copy, or the completion of a multipart upload, with 200 before it has done it, sends blanks while it works,
+and writes an error document where it failed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from signproxy.s3.operation import Operation
+
+# A tuple: members are compared by identity there, while a set calls their hash, which is Python code.
+SLOW = (Operation.COMPLETE_MULTIPART_UPLOAD, Operation.COPY_OBJECT, Operation.UPLOAD_PART_COPY)
+"""Operations whose status comes before their result."""
+
+COMPLETED = "completed"
+UNKNOWN = "unknown"
+"""Neither a result nor an error document."""
+
+_READ = 4096
+"""Bytes of the document that are looked at; an error's code stands in its first hundred."""
+_ROOT = re.compile(rb"(?:<\?xml[^<>]*\?>\s*)?<([A-Za-z]{1,64})[\s>/]")
+_CODE = re.compile(rb"<Code>\s*([A-Za-z0-9.]{1,64})\s*</Code>")
+
+
+class BodyVerdict:
+    """Watches the body of an answer pass by."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def watch(self, piece: bytes | memoryview) -> None:
+        """Take note of the next piece."""
+        if len(self._kept) < _READ:
+            # The blanks before the document may be many.
+            fresh = bytes(piece) if self._kept else bytes(piece).lstrip()
+            self._kept = (self._kept + fresh[:_READ])[:_READ]
+
+    def result(self) -> str:
+        """Return `completed`, the code of the error document, or `unknown`."""
+        root = _ROOT.match(self._kept)
+        if root is None:
+            return UNKNOWN
+        if root[1] != b"Error":
+            return COMPLETED
+        code = _CODE.search(self._kept)
+        return "Error" if code is None else code[1].decode()

@@ -1,0 +1,365 @@
+"""Judge what comes to the S3 listener: find volume or table by location, classify, resolve, decide."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from signproxy.errors import Reason, Refused
+from signproxy.gate.context import application_in
+from signproxy.gate.forwarded import BucketsShown, Passed, RefusedKey, Together
+from signproxy.gate.observing import OBSERVABLE, observed, unguarded
+from signproxy.gate.passage import Passage
+from signproxy.gate.reach import Reach, refusal_of
+from signproxy.gate.scope import check_carried
+from signproxy.inventory.asked import Found
+from signproxy.inventory.learned_resolver import LearnedResolver
+from signproxy.inventory.resolver import TableResolver
+from signproxy.model import BY_LOCATION, Allow, Authority, Deny, Subject
+from signproxy.policy.buckets import Reached
+from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.containment import addressed
+from signproxy.policy.decide import decide
+from signproxy.policy.decide_bucket import decide_bucket
+from signproxy.policy.decide_volume import decide_volume
+from signproxy.policy.standing import Standing
+from signproxy.policy.state import PolicyState
+from signproxy.s3.forwarded import (
+    Forwardable,
+    ForwardWire,
+    KeyRules,
+    OperationsAllowed,
+    Rules,
+    classify_forwarded,
+    decoded_key,
+    list_prefix,
+    service_operation,
+)
+from signproxy.s3.key import check_key
+from signproxy.s3.operation import Operation
+from signproxy.s3.request import ObjectRef, S3Request
+
+_QUESTIONS = 8
+"""Rounds of questions for one request; a copy has two places, and a bulk delete as many as it likes."""
+
+TABLE_RULES = Rules()
+"""What is open in a table, and where nothing is known to lie."""
+_OPEN_KEYS = Rules(OperationsAllowed.TABLE, KeyRules.S3)
+
+_OF_BUCKET = frozenset({Operation.HEAD_BUCKET, Operation.GET_BUCKET_LOCATION})
+
+_OF_A_COPY_SOURCE = frozenset({Reason.METADATA_PROTECTED, Reason.METADATA_SEALED, Reason.NOT_IN_SCOPE, Reason.CEILING})
+"""What is told of a copy source as it is; every other refusal is that of a source outside."""
+
+_FORBIDDEN = 403
+_BAD = 400
+
+
+class _Case(NamedTuple):
+    """A request, the policy that it is judged by, and the catalogs that its bucket may mean."""
+
+    passage: Passage
+    subject: Subject
+    wire: ForwardWire
+    state: PolicyState
+    reached: tuple[Reached, ...]
+
+
+class _Judged(NamedTuple):
+    """A decision, where it fell, and which keys may be addressed there."""
+
+    decision: Allow | Deny
+    catalog: str
+    table_uuid: str
+    keys: KeyRules
+
+
+class _Question(Exception):
+    """An upstream has to be asked before the request can be judged."""
+
+    def __init__(self, answer: Awaitable[object]) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class ForwardGate:
+    """The gate of the transparent way. The state is read once per attempt, so a reload never splits one.
+
+    Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
+    """
+
+    __slots__ = ("_learned", "_reach", "_resolver", "_state")
+
+    def __init__(self, state: Callable[[], PolicyState], resolver: TableResolver, learned: LearnedResolver) -> None:
+        self._state = state
+        self._resolver = resolver
+        self._learned = learned
+        self._reach = Reach()
+
+    def judge(
+        self, passage: Passage, subject: Subject, wire: ForwardWire
+    ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
+        """Return what may be forwarded, at once unless a table must be asked for. Raise Refused."""
+        passage.asked = wire
+        passage.method = wire.method
+        if not passage.application:
+            passage.application = application_in(wire.headers)
+        return self._attempt(passage, subject, wire, _QUESTIONS)
+
+    def _attempt(
+        self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
+    ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
+        state = self._state()
+        passage.deny = None
+        try:
+            if not wire.bucket:
+                return _buckets(passage, state, subject, wire)
+            reached = self._reach.of(state, subject, wire.bucket)
+            passage.catalog = reached[0].catalog.name
+            return self._judged(_Case(passage, subject, wire, state, reached))
+        except _Question as question:
+            return self._once_answered(passage, subject, wire, question.answer, questions)
+
+    async def _once_answered(
+        self, passage: Passage, subject: Subject, wire: ForwardWire, answer: Awaitable[object], questions: int
+    ) -> Passed | BucketsShown:
+        await answer
+        if not questions:
+            raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
+        judged = self._attempt(passage, subject, wire, questions - 1)
+        return judged if isinstance(judged, Passed | BucketsShown) else await judged
+
+    def _judged(self, case: _Case) -> Passed:
+        passage, subject, state = case.passage, case.subject, case.state
+        try:
+            passed = self._enforced(case)
+        except Refused as refused:
+            if refused.reason not in OBSERVABLE or subject.delegated or not state.observes(subject.caller):
+                raise
+            passed = observed(passage, subject, case.reached[0].storage, case.wire, refused)
+        # Who is observed is looked up only where it makes a difference.
+        narrowed = passed.refused or passed.allow.write_once
+        if narrowed and not subject.delegated and state.observes(subject.caller):
+            passed = unguarded(passage, subject, case.reached[0].storage, case.wire, passed)
+        passage.allow = passed.allow
+        if passed.observed is None:
+            passage.deny = None
+        return passed
+
+    def _enforced(self, case: _Case) -> Passed:
+        """Judge the request as the policy has it. Raise Refused."""
+        passage, wire = case.passage, case.wire
+        forwardable = classify_forwarded(case.reached[0].storage, wire, _rules(case))
+        passage.request = request = forwardable.request
+        operation = request.operation
+        if operation in _OF_BUCKET:
+            return Passed(_of_bucket(case), forwardable)
+        if operation is Operation.DELETE_OBJECTS:
+            return self._bulk(case, forwardable)
+        source = request.copy_source
+        judged = self._decide(case, case.reached, request if source is None else replace(request, copy_source=None))
+        passage.catalog, passage.table_uuid = judged.catalog, judged.table_uuid
+        allow = _allowed(passage, judged)
+        if source is not None:
+            behind = self._source(case, request, source, allow)
+            allow = replace(allow, authority=Together((allow.authority, behind)))
+        return Passed(allow, forwardable)
+
+    def _decide(self, case: _Case, reached: tuple[Reached, ...], request: S3Request) -> _Judged:
+        """Judge what a request addresses for the volume, or the tables, that it lies in. Raise Refused."""
+        state, subject = case.state, case.subject
+        addressee = (addressed(request) or ("",))[0]
+        for catalog in [each.catalog for each in reached]:
+            volume = catalog.volumes.find(request.bucket, addressee)
+            if volume is not None:
+                check_carried(subject.caller, volume.id)
+                decision = decide_volume(state, catalog, subject, volume, request)
+                return _Judged(decision, catalog.name, "", volume.rules.keys)
+        unowned: Refused | None = None
+        for catalog in [each.catalog for each in reached]:
+            try:
+                found = self._owners(case, catalog, request)
+            except Refused as refused:
+                # Of several catalogs with tables in one bucket, one owns the key.
+                if refused.reason is not Reason.LOCATION_UNOWNED:
+                    raise
+                unowned = unowned or refused
+                continue
+            if isinstance(found, Deny):
+                return _Judged(found, catalog.name, "", KeyRules.STRICT)
+            owners, standing = found
+            for table in owners:
+                check_carried(subject.caller, table.id, table.uuid)
+            decision = decide(state, catalog, subject, owners, request, standing)
+            return _Judged(decision, catalog.name, owners[0].uuid if owners else "", KeyRules.STRICT)
+        raise unowned or Refused(Reason.LOCATION_UNOWNED, f"bucket {request.bucket!r}, key {addressee!r}")
+
+    def _owners(
+        self, case: _Case, catalog: Catalog, request: S3Request
+    ) -> tuple[tuple[Table, ...], Standing | None] | Deny:
+        """Return the tables that own what is addressed, as the table-less sign route finds them. Raise Refused."""
+        learning = catalog.learning
+        if learning is None:
+            owners = self._resolver.resolve(catalog, BY_LOCATION, request)
+            if not isinstance(owners, tuple):
+                # Whoever had to ask knows the answer the next time.
+                raise _Question(owners)
+            return owners, None
+        passage = case.passage
+        found = self._learned.resolve(
+            catalog, learning, case.subject, BY_LOCATION, request, passage.bearer, passage.carried
+        )
+        if isinstance(found, Found):
+            return found.owners, found.standing
+        if isinstance(found, Deny):
+            return found
+        raise _Question(found)
+
+    def _source(self, case: _Case, request: S3Request, source: ObjectRef, target: Allow) -> Authority:
+        """Judge the source of a copy as if it were read, in any table or volume of the same storage. Raise Refused."""
+        read = replace(
+            request,
+            operation=Operation.GET_OBJECT,
+            bucket=source.bucket,
+            key=source.key,
+            copy_source=None,
+            conditional=False,
+        )
+        try:
+            reached = self._reach.of(case.state, case.subject, source.bucket)
+            judged = self._decide(case, reached, read)
+            if judged.keys is KeyRules.STRICT:
+                check_key(source.key)
+        except Refused as refused:
+            if refused.reason in _OF_A_COPY_SOURCE or refused.reason.status > _FORBIDDEN:
+                raise
+            raise _outside(case.passage, source, target, refused.detail) from None
+        if isinstance(judged.decision, Allow):
+            return judged.decision.authority
+        if judged.decision.reason in _OF_A_COPY_SOURCE:
+            raise _refused(case.passage, judged.decision)
+        raise _outside(case.passage, source, target, judged.decision.detail)
+
+    def _bulk(self, case: _Case, forwardable: Forwardable) -> Passed:
+        """Judge the keys of a bulk delete; those that are refused do not keep the others back. Raise Refused."""
+        passage, request = case.passage, forwardable.request
+        whole = self._keys(case, request)
+        if isinstance(whole, _Judged) and isinstance(whole.decision, Allow):
+            passage.catalog, passage.table_uuid = whole.catalog, whole.table_uuid
+            return Passed(whole.decision, forwardable)
+        allowed: dict[str, _Judged] = {}
+        refused: dict[str, Deny] = {}
+        for key in request.delete_keys:
+            judged = self._keys(case, replace(request, delete_keys=(key,)))
+            if isinstance(judged, Deny):
+                refused[key] = judged
+            elif isinstance(judged.decision, Deny):
+                refused[key] = judged.decision
+            else:
+                allowed[key] = judged
+        if refused:
+            passage.deny = next(iter(refused.values()))
+        if not allowed:
+            raise Refused(passage.deny.reason if passage.deny else Reason.DELETE_BODY, _detail(passage.deny))
+        first = next(iter(allowed.values()))
+        passage.catalog, passage.table_uuid = first.catalog, first.table_uuid
+        allow = _together([judged.decision for judged in allowed.values() if isinstance(judged.decision, Allow)])
+        if not refused:
+            return Passed(allow, forwardable)
+        passage.request = request = replace(request, delete_keys=tuple(allowed))
+        kept_back = tuple([RefusedKey(key, denial.reason) for key, denial in refused.items()])
+        return Passed(allow, replace(forwardable, request=request), kept_back)
+
+    def _keys(self, case: _Case, request: S3Request) -> _Judged | Deny:
+        """Judge keys of a bulk delete that lie in one place; what nobody could find out ends the whole request."""
+        try:
+            judged = self._decide(case, case.reached, request)
+            if judged.keys is KeyRules.STRICT:
+                # The body was read by what the most generous place of the bucket takes.
+                for key in request.delete_keys:
+                    check_key(key)
+        except Refused as refused:
+            if refused.reason.status not in (_FORBIDDEN, _BAD):
+                raise
+            return Deny(refused.reason, refused.detail)
+        return judged
+
+
+def _rules(case: _Case) -> Rules:
+    """Return what is open at the place that a request addresses, before it is known what it is."""
+    wire = case.wire
+    held = [reached.catalog.volumes for reached in case.reached if reached.catalog.volumes]
+    if not held:
+        return TABLE_RULES
+    addressee = decoded_key(wire) if wire.raw_key else list_prefix(wire)
+    for volumes in held:
+        volume = volumes.find(wire.bucket, addressee)
+        if volume is not None:
+            return volume.rules
+    # The keys of a bulk delete may lie in any volume of the bucket; each is judged by the rules of its own.
+    open_keys = wire.body is not None and any(
+        volume.rules.keys is KeyRules.S3 for volumes in held for volume in volumes.in_bucket(wire.bucket)
+    )
+    return _OPEN_KEYS if open_keys else TABLE_RULES
+
+
+def _allowed(passage: Passage, judged: _Judged) -> Allow:
+    if isinstance(judged.decision, Deny):
+        raise _refused(passage, judged.decision)
+    return judged.decision
+
+
+def _refused(passage: Passage, denial: Deny) -> Refused:
+    passage.deny = denial
+    return Refused(denial.reason, denial.detail)
+
+
+def _outside(passage: Passage, source: ObjectRef, target: Allow, why: str) -> Refused:
+    detail = f"source {f's3://{source.bucket}/{source.key}'!r}: {why}"
+    return _refused(passage, Deny(Reason.COPY_SOURCE_OUTSIDE, detail, target.table, target.volume))
+
+
+def _detail(denial: Deny | None) -> str:
+    return "no key" if denial is None else denial.detail
+
+
+def _together(allows: list[Allow]) -> Allow:
+    """Return the first of several, with what stands behind each of the tables and volumes."""
+    each = {allow.table or allow.volume: allow for allow in allows}
+    if len(each) == 1:
+        return allows[0]
+    return replace(allows[0], authority=Together(tuple([allow.authority for allow in each.values()])))
+
+
+def _of_bucket(case: _Case) -> Allow:
+    """Judge what is about a bucket alone: whoever may know of it in one of the catalogs may. Raise Refused."""
+    denial = None
+    for reached in case.reached:
+        decision = decide_bucket(case.state, reached.catalog, case.subject, case.wire.bucket)
+        if isinstance(decision, Allow):
+            case.passage.catalog = reached.catalog.name
+            return decision
+        denial = denial or decision
+    raise _refused(case.passage, denial or Deny(Reason.NO_READ_DATA))
+
+
+def _buckets(passage: Passage, state: PolicyState, subject: Subject, wire: ForwardWire) -> BucketsShown:
+    """Return the listed buckets that the subject may know of. Raise Refused."""
+    passage.call = service_operation(wire).s3_name
+    if not state.remote_signing:
+        raise Refused(Reason.REMOTE_SIGNING_OFF, "off for the whole system")
+    refusals = {name: refusal_of(state, catalog, subject) for name, catalog in state.catalogs.items()}
+    if None not in refusals.values():
+        raise next(iter(refusals.values()), None) or Refused(Reason.CATALOG_UNKNOWN, "there is no catalog")
+    shown = [
+        bucket
+        for bucket, listed in state.buckets.listed()
+        if any(
+            refusals[reached.catalog.name] is None
+            and isinstance(decide_bucket(state, reached.catalog, subject, bucket), Allow)
+            for reached in listed
+        )
+    ]
+    return BucketsShown(tuple(sorted(shown)))

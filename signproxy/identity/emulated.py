@@ -1,0 +1,209 @@
+"""Issue S3 keys that are good at signproxy alone, and know them again: nothing of them is kept anywhere.
+
+A key has the three parts that every S3 client takes. Its id is random; its secret is derived from the id, by a key that
+only those know who share the operator's secrets; its session token is the sealed word of who holds it, what it is good
+for, and until when, and names the id that it belongs to. Such a key is no authority: whoever vouched for its holder has
+to do so still, and grants are judged live like those of any other caller.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Protocol
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.model import KeyScope, Pod, Principal, TableScope
+from signproxy.sealing import Deriver, SealBroken, Sealer
+
+ACCESS_KEY_PREFIX = "SPK1"
+"""What the ids of these keys begin with, and none of AWS' do."""
+
+SESSION_TOKEN_PREFIX = "spk1."  # noqa: S105 - the beginning of tokens, and no token
+"""What `sealing.Purpose.S3_KEY` begins with, and no bearer token does."""
+
+_ID_BYTES = 10
+"""16 characters of base32: an id is as long as those of AWS, which some clients check."""
+
+_SECRET_BYTES = 30
+"""240 bits in 40 characters, as AWS' secrets have."""
+
+
+class Vouching(Protocol):
+    """Who says whom a principal's name means, and for what it may speak, as of now."""
+
+    def mark(self, principal: Principal) -> str:
+        """Return what tells whoever vouches for the principal from others; empty where nobody does."""
+
+    def standing(self, principal: Principal, mark: str) -> Principal:
+        """Return the principal with no more than is left to it; raise Refused where nobody vouches for it."""
+
+
+class IssuedKey(msgspec.Struct, frozen=True, gc=False):
+    """A key as its holder gets it."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+    expires_at: float
+    """Unix time."""
+
+    def __repr__(self) -> str:
+        return f"IssuedKey({self.access_key_id!r}, ***, {self.expires_at!r})"
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """Who holds a key, limited to what it is good for, and the secret that proves it."""
+
+    principal: Principal
+    secret: str
+    expires_at: float
+    bearer: str = ""
+    """The token that it was issued for, where a catalog may have to be asked in the holder's name."""
+
+    def __repr__(self) -> str:
+        return f"Held({self.principal!r}, ***, {self.expires_at!r})"
+
+
+class _Word(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a session token holds."""
+
+    access_key_id: str
+    kid: str
+    """Of the key that the secret is derived with."""
+    issued_at: float
+    expires_at: float
+    mark: str
+    """Of whoever vouched for the principal."""
+    name: str
+    issuer: str
+    subject: str
+    roles: tuple[str, ...]
+    catalogs: tuple[str, ...] | None
+    pod: Pod | None
+    scope: TableScope | None
+    key_scope: KeyScope | None
+    bearer: str
+
+    def __repr__(self) -> str:
+        return f"_Word({self.access_key_id!r}, {self.name!r}, ***)"
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Word).decode
+
+
+class EmulatedKeys:
+    """Issues keys and opens them."""
+
+    __slots__ = ("_deriver", "_sealer", "_seconds", "_vouching")
+
+    def __init__(self, sealer: Sealer, deriver: Deriver, vouching: Vouching, max_seconds: float) -> None:
+        """`max_seconds` is how long a key lives at most, those that were issued under another limit included."""
+        self._sealer = sealer
+        self._deriver = deriver
+        self._vouching = vouching
+        self._seconds = max_seconds
+
+    def issue(
+        self, principal: Principal, scope: KeyScope | None, seconds: float, now: float, bearer: str = ""
+    ) -> IssuedKey:
+        """Return a key for a principal who was just found by something else than a key. It reaches no further than he.
+
+        `bearer` is his own token where a catalog is asked with that one; sealed, so that nobody finds it in the key.
+        Raise Refused for a token that ends already, for a scope beyond the principal's own, and where nobody vouches
+        for him any more.
+        """
+        if principal.expires_at <= now:
+            # Within the leeway of the clocks: nothing may be derived from it.
+            raise Refused(Reason.TOKEN_EXPIRED, f"{now - principal.expires_at:.0f} s ago")
+        # Keys that make keys would never end.
+        if principal.key_scope is not None:
+            raise Refused(Reason.NOT_IN_SCOPE, "a key is not issued on the word of a key")
+        if scope is not None and principal.scope is not None and not _within(scope, principal.scope):
+            raise Refused(Reason.NOT_IN_SCOPE, "the token is good for another table than the key was asked for")
+        mark = self._vouching.mark(principal)
+        if not mark:
+            raise Refused(Reason.TOKEN_ISSUER_UNKNOWN, f"nobody vouches for {principal.name!r} any more")
+        expires_at = now + min(seconds, self._seconds)
+        if principal.scope is not None:
+            # What is made of a token for one table lives no longer than it does.
+            expires_at = min(expires_at, principal.expires_at)
+        access_key_id = ACCESS_KEY_PREFIX + base64.b32encode(os.urandom(_ID_BYTES)).decode()
+        kid = self._deriver.kid
+        word = _Word(
+            access_key_id,
+            kid,
+            now,
+            expires_at,
+            mark,
+            principal.name,
+            principal.issuer,
+            principal.subject,
+            principal.roles,
+            principal.catalogs,
+            principal.pod,
+            principal.scope,
+            scope,
+            bearer,
+        )
+        try:
+            session_token = self._sealer.seal(_encode(word))
+        except SealBroken as broken:
+            raise Refused(Reason.TOKEN_CLAIM, f"too much for a key: {broken}") from None
+        return IssuedKey(access_key_id, self._secret(kid, access_key_id), session_token, expires_at)
+
+    def open(self, access_key_id: str, session_token: str, now: float) -> Held:
+        """Return who holds a key, as issuers and settings are now.
+
+        Raise Refused (ACCESS_KEY_UNKNOWN, KEY_EXPIRED) for parts that were not issued here and as one key, for a key
+        that has ended, and for one whose holder nobody vouches for any more. Whether he has its secret is left to his
+        signature.
+        """
+        try:
+            word = _decode(self._sealer.open(session_token))
+        except SealBroken as broken:
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"the session token is {broken}") from None
+        except msgspec.MsgspecError:
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a session token of another version") from None
+        if word.access_key_id != access_key_id:
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, "the session token is that of another key")
+        expires_at = min(word.expires_at, word.issued_at + self._seconds)
+        if now >= expires_at:
+            raise Refused(Reason.KEY_EXPIRED, f"{now - expires_at:.0f} s ago; a key of {word.name!r}")
+        principal = Principal(
+            word.name,
+            word.issuer,
+            word.subject,
+            expires_at,
+            word.roles,
+            word.catalogs,
+            word.pod,
+            word.scope,
+            key_scope=word.key_scope,
+        )
+        try:
+            principal = self._vouching.standing(principal, word.mark)
+        except Refused as refused:
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, refused.detail) from None
+        if now >= principal.expires_at:
+            raise Refused(Reason.KEY_EXPIRED, f"with the token of {word.name!r} that it was issued for")
+        return Held(principal, self._secret(word.kid, access_key_id), principal.expires_at, word.bearer)
+
+    def _secret(self, kid: str, access_key_id: str) -> str:
+        derived = self._deriver.derive(kid, access_key_id.encode())
+        if derived is None:
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, "its secret was derived from one that is not known here")
+        return base64.urlsafe_b64encode(derived[:_SECRET_BYTES]).decode()
+
+
+def is_session_token(token: str) -> bool:
+    """Whether a session token claims to be one of a key that was issued here."""
+    return token.startswith(SESSION_TOKEN_PREFIX)
+
+
+def _within(scope: KeyScope, limit: TableScope) -> bool:
+    """Whether a scope is that table. UUIDs need no look: the token's own still counts beside the key's."""
+    return (scope.catalog, scope.namespace, scope.table) == (limit.catalog, limit.namespace, limit.name)

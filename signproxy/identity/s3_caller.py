@@ -1,0 +1,195 @@
+"""Tell who calls the S3 listener, by whichever of the ways that are switched on the request itself asks for.
+
+What a request carries decides how it is judged, and nothing else is tried once that fails: a key that has ended is
+refused, and not taken for a caller from within the pod.
+
+    a signature, or a presigned URL, with a session token of ours    a key that signproxy issued; fully verified
+    `Authorization: Bearer`                                          a bearer token
+    a signature around any other session token                       a bearer token, as SDKs can carry it
+    nothing, or a signature by a key that is nobody's here           the pod itself, where that is switched on
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Sequence
+from enum import Enum
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.identity.authenticator import Authenticator, Known
+from signproxy.identity.emulated import ACCESS_KEY_PREFIX, EmulatedKeys, is_session_token
+from signproxy.identity.peer import Peer
+from signproxy.identity.pod_caller import PodIdentity
+from signproxy.model import Principal
+from signproxy.s3.presented import Presented, read_authorization, read_presigned
+from signproxy.s3.verify import SeedSignature, Verifier, verify
+
+Headers = Sequence[tuple[str, str]]
+"""Names in lower case, and values with their bytes as the characters of latin-1."""
+
+REMEMBERED = 4_096
+"""Keys that a signature has proved; about 3 KiB each."""
+
+_BEARER = "bearer "
+_PRESIGNED = "x-amz-"
+_SINGLE = ("authorization", "host", "x-amz-security-token", "x-amz-content-sha256", "x-amz-date")
+_HINT = "neither a signature nor a bearer token: the client's credential provider failed or is not configured"
+
+
+class How(Enum):
+    """How a caller showed who he is."""
+
+    EMULATED = "emulated"
+    BEARER = "bearer"
+    POD = "pod"
+
+
+class Caller(msgspec.Struct, frozen=True, gc=False):
+    """Who calls, and what is left of his request once that is known."""
+
+    principal: Principal
+    how: How
+    raw_query: str | None
+    """Without the parameters of a presigned URL; None where nothing is left, or there was none."""
+    payload: str = ""
+    """What a verified signature says of the body, in the words of `x-amz-content-sha256`; empty without one."""
+    seed: SeedSignature | None = None
+    """What signed chunks go on from; None where no signature was verified, so that none of theirs can be."""
+    hoisted: tuple[tuple[str, str], ...] = ()
+    """Headers that a presigned URL brought in its query: signed, and meant as if they had been sent."""
+    bearer: str = ""
+    """The caller's own token, for his catalog; empty where his key was issued without."""
+
+    def __repr__(self) -> str:
+        return f"Caller({self.principal!r}, {self.how!r}, ***)"
+
+
+class _Proved(msgspec.Struct, frozen=True, gc=False):
+    """A key whose secret somebody was seen to have."""
+
+    verifier: Verifier
+    known: Known
+    bearer: str
+
+
+class S3Callers:
+    """Tells who calls. What it remembers ends with it: each generation of settings has its own."""
+
+    __slots__ = ("_authenticator", "_bearer", "_keys", "_pod", "_proved", "_regions")
+
+    def __init__(
+        self,
+        keys: EmulatedKeys | None,
+        authenticator: Authenticator,
+        *,
+        bearer: bool,
+        pod: PodIdentity | None,
+        regions: frozenset[str] | None = None,
+    ) -> None:
+        """A way that is not given is no way in. `regions` are those that a signature may be for; None for any."""
+        self._keys = keys
+        self._authenticator = authenticator
+        self._bearer = bearer
+        self._pod = pod
+        self._regions = regions
+        # Only what a signature has proved: whoever has no secret of a key of ours can add nothing.
+        self._proved: OrderedDict[tuple[str, str], _Proved] = OrderedDict()
+
+    def identify(
+        self, method: str, target: str, headers: Headers, peer: Peer, now: float
+    ) -> Caller | Awaitable[Caller]:
+        """Return the caller of a request; an awaitable only where an issuer's keys must be asked for first.
+
+        `target` is the request's own, byte for byte; names of headers are in lower case. Raise Refused.
+        """
+        path, mark, query = target.partition("?")
+        raw_query = query if mark else None
+        named = dict(headers)
+        if len(named) != len(headers):
+            _check_single(headers)
+        authorization = named.get("authorization")
+        if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
+            return self._by_bearer(authorization[len(_BEARER) :].strip(" "), raw_query)
+        if query and _PRESIGNED in query.lower():
+            presigned = read_presigned(query, named)
+            if presigned is not None:
+                presented, rest = presigned
+                if not is_session_token(presented.session_token):
+                    # Of a bearer token no signature would be a proof, and a URL stands in logs and histories.
+                    raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a presigned URL without the session token of a key")
+                return self._by_key(presented, method, path, query, rest, headers, now)
+        if authorization is not None:
+            presented = read_authorization(authorization, named)
+            token = presented.session_token
+            if is_session_token(token):
+                return self._by_key(presented, method, path, raw_query, raw_query, headers, now)
+            if token:
+                return self._by_bearer(token, raw_query)
+            if presented.access_key_id.startswith(ACCESS_KEY_PREFIX):
+                raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a key without its session token")
+            if self._pod is None:
+                raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a key that was not issued here, without a session token")
+        if self._pod is None:
+            raise Refused(Reason.ANONYMOUS_REQUEST, _HINT)
+        found, token = self._pod.identify(headers, peer)
+        return self._caller(found, How.POD, raw_query, token)
+
+    def _by_key(
+        self,
+        presented: Presented,
+        method: str,
+        path: str,
+        raw_query: str | None,
+        rest: str | None,
+        headers: Headers,
+        now: float,
+    ) -> Caller:
+        """Return the holder of a key, once its secret is proved."""
+        keys = self._keys
+        if keys is None:
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, "keys are switched off")
+        parts = presented.access_key_id, presented.session_token
+        proved = self._proved.get(parts)
+        principal = None if proved is None else self._authenticator.again(proved.known)
+        if proved is not None and principal is not None:
+            bearer = proved.bearer
+            seed = verify(presented, proved.verifier, method, path, raw_query, headers, now, regions=self._regions)
+        else:
+            held = keys.open(presented.access_key_id, presented.session_token, now)
+            principal, bearer = held.principal, held.bearer
+            verifier = Verifier(presented.access_key_id, held.secret)
+            seed = verify(presented, verifier, method, path, raw_query, headers, now, regions=self._regions)
+            self._remember(parts, _Proved(verifier, self._authenticator.known(principal), bearer))
+        return Caller(principal, How.EMULATED, rest, presented.payload, seed, presented.hoisted, bearer)
+
+    def _by_bearer(self, token: str, raw_query: str | None) -> Caller | Awaitable[Caller]:
+        if not self._bearer:
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, "bearer tokens are switched off")
+        return self._caller(self._authenticator.authenticate(token), How.BEARER, raw_query, token)
+
+    def _caller(
+        self, found: Principal | Awaitable[Principal], how: How, raw_query: str | None, token: str
+    ) -> Caller | Awaitable[Caller]:
+        if isinstance(found, Principal):
+            return Caller(found, how, raw_query, bearer=self._authenticator.upstream_bearer(token))
+        return self._later(found, how, raw_query, token)
+
+    async def _later(self, found: Awaitable[Principal], how: How, raw_query: str | None, token: str) -> Caller:
+        principal = await found
+        return Caller(principal, how, raw_query, bearer=self._authenticator.upstream_bearer(token))
+
+    def _remember(self, parts: tuple[str, str], proved: _Proved) -> None:
+        self._proved.pop(parts, None)
+        if len(self._proved) >= REMEMBERED:
+            self._proved.popitem(last=False)
+        self._proved[parts] = proved
+
+
+def _check_single(headers: Headers) -> None:
+    """Refuse what counts here and is there twice: which one counts nobody could tell."""
+    names = [name for name, _ in headers]
+    for name in _SINGLE:
+        if names.count(name) > 1:
+            raise Refused(Reason.AUTHORIZATION_MALFORMED, f"{name} is given {names.count(name)} times")

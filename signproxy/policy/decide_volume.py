@@ -1,0 +1,153 @@
+"""Decide whether a subject may do an S3 operation in a volume. Only the transparent way asks: none is signed for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.errors import Reason
+from signproxy.model import Allow, Ceiling, Deny, Subject
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.containment import addressed, is_prefix_list
+from signproxy.policy.privileges import Privilege, names_of
+from signproxy.policy.rights import Ground, Rights, granted
+from signproxy.policy.state import PolicyState
+from signproxy.policy.table import Overwrite
+from signproxy.policy.volume import Volume
+from signproxy.s3.forwarded import KeyRules
+from signproxy.s3.operation import Access, Operation
+from signproxy.s3.request import S3Request
+
+VOLUME_READ = int(Privilege.VOLUME_READ_DATA)
+VOLUME_WRITE = int(Privilege.VOLUME_WRITE_DATA)
+VOLUME_MANAGE = int(Privilege.VOLUME_MANAGE)
+
+_OTHER = frozenset({Operation.OTHER_READ, Operation.OTHER_WRITE})
+# What makes an object appear, as for tables; anything else that writes one in a single step cannot be guarded.
+_GUARDED_WRITES = frozenset({Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD})
+_PARTS = frozenset({Operation.CREATE_MULTIPART_UPLOAD, Operation.UPLOAD_PART, Operation.UPLOAD_PART_COPY})
+
+
+def decide_volume(
+    state: PolicyState, catalog: Catalog, subject: Subject, volume: Volume, request: S3Request
+) -> Allow | Deny:
+    """Judge a request for the volume that was found for what it addresses; the source of a copy is judged apart.
+
+    The order is privileges, ceiling, location, write-once: whoever may not touch a volume learns nothing of where it
+    lies.
+    """
+    rights = state.rights(subject.effective, catalog)
+    if rights is None:
+        return Deny(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r}", volume=volume.id)
+    need = needed(request)
+    missing = need & ~mask_in(rights, volume)
+    if missing:
+        return _lacking(subject, volume, missing)
+    if need != VOLUME_READ and (subject.ceiling is not Ceiling.NONE or subject.delegated):
+        # Whoever acts on another's rights, or was clamped, only ever reads.
+        detail = f"delegated: {subject.delegated}, {subject.ceiling.value}"
+        return Deny(Reason.CEILING, detail, volume=volume.id)
+    denial = _outside(volume, request)
+    if denial is not None:
+        return denial
+    write_once = False
+    if volume.overwrite is Overwrite.FORBID and request.operation.access is Access.WRITE and request.key:
+        operation = request.operation
+        write_once = operation in _GUARDED_WRITES
+        if request.conditional or not (write_once or operation in _PARTS):
+            detail = f"{operation.s3_name}, conditional: {request.conditional}"
+            return Deny(Reason.WRITE_ONCE, detail, volume=volume.id)
+    return Allow(None, VolumeAuthority(catalog, rights, volume, need), write_once, volume=volume.id)
+
+
+def needed(request: S3Request) -> int:
+    """Return the privilege that a request needs on its volume."""
+    if not request.operation.needs_write:
+        return VOLUME_READ
+    return VOLUME_MANAGE if is_of_bucket(request) else VOLUME_WRITE
+
+
+def is_of_bucket(request: S3Request) -> bool:
+    """Whether a request is about a bucket itself, and neither about keys nor about what begins with a prefix."""
+    return request.operation in _OTHER and not request.key
+
+
+def mask_in(rights: Rights, volume: Volume) -> int:
+    """Return everything that the holder may do in a volume."""
+    return rights.mask | granted(volume.grants, rights.roles)
+
+
+def contains(volume: Volume, request: S3Request, key: str) -> bool:
+    """Whether a key lies in the volume. Of what is not a key, `_outside` asks otherwise."""
+    if not key.startswith(volume.prefix):
+        # Clients that see folders ask whether there is an object of the folder's name before they look into it.
+        return (
+            request.operation.access is Access.READ and volume.rules.keys is KeyRules.S3 and f"{key}/" == volume.prefix
+        )
+    # The marker of the volume's own folder is a key to clients that see folders, and to nobody else.
+    return len(key) > len(volume.prefix) or (volume.rules.keys is KeyRules.S3 and bool(key))
+
+
+def _outside(volume: Volume, request: S3Request) -> Deny | None:
+    if volume.storage != request.storage.name or not volume.holds_bucket(request.bucket):
+        return _outside_volume(volume, request, request.key)
+    if is_of_bucket(request):
+        if volume.prefix:
+            return _outside_volume(volume, request, "")
+        return None
+    listed = is_prefix_list(request.operation)
+    keys = addressed(request)
+    for key in keys:
+        if not (key.startswith(volume.prefix) if listed else contains(volume, request, key)):
+            return _outside_volume(volume, request, key)
+    # Without a key nothing was checked, so nothing is allowed.
+    return None if keys else _outside_volume(volume, request, "")
+
+
+def _outside_volume(volume: Volume, request: S3Request, key: str) -> Deny:
+    where = f"{f's3://{request.bucket}/{key}'!r} on storage {request.storage.name!r}"
+    return Deny(Reason.OUTSIDE_TABLE, f"{where} is not below {str(volume)!r}", volume=volume.id)
+
+
+def _lacking(subject: Subject, volume: Volume, missing: int) -> Deny:
+    if missing & VOLUME_MANAGE:
+        reason = Reason.NO_MANAGE
+    elif missing & VOLUME_WRITE:
+        reason = Reason.NO_WRITE_DATA
+    else:
+        reason = Reason.NO_READ_DATA
+    names = ", ".join(names_of(missing))
+    detail = f"principal {subject.effective.name!r} lacks {names} on volume {str(volume.id)!r}"
+    return Deny(reason, detail, volume=volume.id)
+
+
+class VolumeAuthority(msgspec.Struct, frozen=True, gc=False):
+    """The grants of the policy that stand behind an `Allow` for a volume; named only when somebody asks."""
+
+    catalog: Catalog
+    rights: Rights
+    volume: Volume
+    need: int
+
+    @property
+    def rule_id(self) -> str:
+        """The deciding grants, `role@catalog:…` or `role@volume:…`, joined by `+`."""
+        need = self.need
+        rules: list[str] = []
+        for ground in grounds_in(self.catalog, self.volume, self.rights.roles):
+            if ground.mask & need:
+                need &= ~ground.mask
+                rules.append(ground.rule_id)
+        return "+".join(rules)
+
+
+def grounds_in(catalog: Catalog, volume: Volume, roles: frozenset[int] | None = None) -> tuple[Ground, ...]:
+    """Return the grants to these roles (all roles where None) that reach a volume, the catalog's first."""
+    return tuple(
+        Ground(catalog.roles.get(role, str(role)), securable, mask)
+        for securable, grants in (
+            (f"catalog:{catalog.name}", catalog.grants),
+            (f"volume:{volume.id}", volume.grants),
+        )
+        for role, mask in sorted(grants.items())
+        if roles is None or role in roles
+    )

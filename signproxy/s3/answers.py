@@ -1,0 +1,72 @@
+"""Write the XML that S3 answers with, so that no key, name or text in it can be read as markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+_REFERENCES = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    # Parsers turn these into spaces or line feeds where they stand as they are.
+    "\t": "&#x9;",
+    "\n": "&#xA;",
+    "\r": "&#xD;",
+}
+_SPECIAL = re.compile('[&<>"\t\n\r\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]')
+
+
+def escaped(text: str) -> str:
+    """Return a text as the content of an element; what XML cannot hold is replaced."""
+    return _SPECIAL.sub(_reference, text)
+
+
+def error_xml(code: str, message: str, resource: str, request_id: str, extra: Iterable[tuple[str, str]] = ()) -> bytes:
+    """Return an Error document; `extra` are further elements such as HeadersNotSigned."""
+    further = "".join([_element(name, text) for name, text in extra])
+    return (
+        f"{_DECLARATION}<Error>{_element('Code', code)}{_element('Message', message)}"
+        f"{_element('Resource', resource)}{further}{_element('RequestId', request_id)}"
+        f"{_element('HostId', request_id)}</Error>"
+    ).encode()
+
+
+def list_buckets_xml(
+    names: Iterable[str], *, owner: str = "signproxy", created: str = "1970-01-01T00:00:00.000Z"
+) -> bytes:
+    """Return a ListAllMyBucketsResult."""
+    buckets = "".join(
+        [f"<Bucket>{_element('Name', name)}{_element('CreationDate', created)}</Bucket>" for name in names]
+    )
+    return (
+        f"{_DECLARATION}<ListAllMyBucketsResult {_NAMESPACE}><Owner>{_element('ID', owner)}"
+        f"{_element('DisplayName', owner)}</Owner><Buckets>{buckets}</Buckets></ListAllMyBucketsResult>"
+    ).encode()
+
+
+def delete_result_xml(deleted: Iterable[str], errors: Iterable[tuple[str, str, str]], *, quiet: bool = False) -> bytes:
+    """Return a DeleteResult; `errors` are key, code and message, and alone are told where the client asked so."""
+    gone = "" if quiet else "".join([f"<Deleted>{_element('Key', key)}</Deleted>" for key in deleted])
+    return (f"{_DECLARATION}<DeleteResult {_NAMESPACE}>{gone}{delete_errors(errors)}</DeleteResult>").encode()
+
+
+def delete_errors(errors: Iterable[tuple[str, str, str]]) -> str:
+    """Return the Error elements of a DeleteResult."""
+    return "".join(
+        [
+            f"<Error>{_element('Key', key)}{_element('Code', code)}{_element('Message', message)}</Error>"
+            for key, code, message in errors
+        ]
+    )
+
+
+def _element(name: str, text: str) -> str:
+    return f"<{name}>{escaped(text)}</{name}>"
+
+
+def _reference(found: re.Match[str]) -> str:
+    return _REFERENCES.get(found[0], "\ufffd")

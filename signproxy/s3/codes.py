@@ -1,0 +1,100 @@
+"""Say with which status and code S3 would refuse what signproxy refuses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from signproxy.errors import Reason
+
+
+class S3Code(NamedTuple):
+    """What an S3 client understands of a refusal."""
+
+    status: int
+    code: str
+
+
+_DENIED = S3Code(403, "AccessDenied")
+_INVALID = S3Code(400, "InvalidRequest")
+_ARGUMENT = S3Code(400, "InvalidArgument")
+_URI = S3Code(400, "InvalidURI")
+_TOKEN = S3Code(403, "InvalidAccessKeyId")
+_BUSY = S3Code(503, "SlowDown")
+_UNAVAILABLE = S3Code(503, "ServiceUnavailable")
+_XML = S3Code(400, "MalformedXML")
+_MISMATCH = S3Code(403, "SignatureDoesNotMatch")
+_MALFORMED = S3Code(400, "AuthorizationHeaderMalformed")
+_TIMEOUT = S3Code(400, "RequestTimeout")
+
+_CODES: dict[Reason, S3Code] = {
+    # message and limits
+    Reason.METHOD_NOT_ALLOWED: S3Code(405, "MethodNotAllowed"),
+    Reason.BODY_TOO_LARGE: S3Code(413, "EntityTooLarge"),
+    Reason.BODY_TIMEOUT: _TIMEOUT,
+    Reason.BODY_STALLED: _TIMEOUT,
+    Reason.CLIENT_GONE: _TIMEOUT,
+    Reason.LENGTH_REQUIRED: S3Code(411, "MissingContentLength"),
+    Reason.ENTITY_TOO_LARGE: S3Code(400, "EntityTooLarge"),
+    Reason.RATE_LIMITED: _BUSY,
+    Reason.IN_FLIGHT_LIMITED: _BUSY,
+    Reason.OVERLOADED: _BUSY,
+    Reason.UPSTREAM_BUSY: _BUSY,
+    # identity: S3 knows no 401, and SDKs treat one as a fault of the server
+    Reason.ACCESS_KEY_UNKNOWN: _TOKEN,
+    Reason.TOKEN_EXPIRED: S3Code(400, "ExpiredToken"),
+    Reason.KEY_EXPIRED: S3Code(400, "ExpiredToken"),
+    Reason.AUTHORIZATION_MALFORMED: _MALFORMED,
+    Reason.SCOPE_MISMATCH: _MALFORMED,
+    Reason.REGION_MISMATCH: _MALFORMED,
+    Reason.SIGNATURE_MISMATCH: _MISMATCH,
+    Reason.CHUNK_SIGNATURE: _MISMATCH,
+    Reason.TIME_SKEWED: S3Code(403, "RequestTimeTooSkewed"),
+    # uri and operation
+    Reason.URI_MALFORMED: _URI,
+    Reason.URI_USERINFO: _URI,
+    Reason.URI_FRAGMENT: _URI,
+    Reason.KEY_ENCODING: _URI,
+    Reason.KEY_DOT_SEGMENT: _ARGUMENT,
+    Reason.KEY_EMPTY_SEGMENT: _ARGUMENT,
+    Reason.KEY_CHARACTER: _ARGUMENT,
+    Reason.KEY_TOO_LONG: S3Code(400, "KeyTooLongError"),
+    Reason.QUERY_MALFORMED: _ARGUMENT,
+    Reason.QUERY_REPEATED: _ARGUMENT,
+    Reason.QUERY_RESERVED: _ARGUMENT,
+    Reason.METHOD_UNKNOWN: S3Code(405, "MethodNotAllowed"),
+    # A list that says too little is not the caller's to make: clients go on to look elsewhere.
+    Reason.LIST_PREFIX: _DENIED,
+    Reason.UPLOAD_ID: S3Code(404, "NoSuchUpload"),
+    # headers and body
+    Reason.PAYLOAD_MODE: _ARGUMENT,
+    Reason.PAYLOAD_UNSUPPORTED: S3Code(501, "NotImplemented"),
+    Reason.COPY_SOURCE: _ARGUMENT,
+    Reason.DELETE_WITHOUT_BODY: S3Code(400, "MissingRequestBodyError"),
+    Reason.DELETE_BODY: _XML,
+    Reason.CHUNK_MALFORMED: S3Code(400, "IncompleteBody"),
+    Reason.CHUNK_INCOMPLETE: S3Code(400, "IncompleteBody"),
+    Reason.PAYLOAD_HASH: S3Code(400, "XAmzContentSHA256Mismatch"),
+    Reason.CHECKSUM_MISMATCH: S3Code(400, "BadDigest"),
+    Reason.CONTENT_MD5: S3Code(400, "BadDigest"),
+    # the way
+    Reason.STORE_INVALID: S3Code(502, "InternalError"),
+    Reason.UPSTREAM_INVALID: S3Code(502, "InternalError"),
+    Reason.STORE_TIMEOUT: S3Code(504, "InternalError"),
+    Reason.UPSTREAM_TIMEOUT: S3Code(504, "InternalError"),
+    Reason.INTERNAL: S3Code(500, "InternalError"),
+}
+
+# What is not listed is told by its kind alone.
+_BY_STATUS = {
+    200: S3Code(200, ""),
+    400: _INVALID,
+    401: _DENIED,
+    403: _DENIED,
+    404: S3Code(404, "NoSuchKey"),
+    503: _UNAVAILABLE,
+}
+
+
+def s3_code(reason: Reason) -> S3Code:
+    """Return the status and the code of a refusal on the wire."""
+    return _CODES.get(reason) or _BY_STATUS[reason.status]

@@ -1,0 +1,277 @@
+"""Classify a request that a client sends to be forwarded: what it addresses, what it does, and how it is sent on."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.bulk_delete import DeleteRules, delete_keys
+from signproxy.s3.canonical import canonical_path, canonical_query
+from signproxy.s3.copy_source import parse_copy_source
+from signproxy.s3.forwarded_headers import FORCE_DELETE, read_forwarded
+from signproxy.s3.forwarded_operations import find_forwarded, find_of_service
+from signproxy.s3.header_rules import Context
+from signproxy.s3.key import check_dot_segments, check_key, check_prefix, check_s3_key
+from signproxy.s3.operation import Access, Operation
+from signproxy.s3.operations import COPIES, Level
+from signproxy.s3.outbound import Outbound, outbound_of
+from signproxy.s3.payload import Carriage, Payload, PayloadMode, payload_of, without_framing
+from signproxy.s3.query import parse_query
+from signproxy.s3.request import ObjectRef, S3Request
+from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
+from signproxy.s3.storage import Storage
+from signproxy.s3.uri import decode_once, is_canonical
+
+__all__ = [
+    "ForwardWire",
+    "Forwardable",
+    "KeyRules",
+    "OperationsAllowed",
+    "Rules",
+    "classify_forwarded",
+    "decoded_key",
+    "is_bulk_delete",
+    "list_prefix",
+    "service_operation",
+]
+
+_NO_PARAMETERS: dict[str, str] = {}
+
+# Looking a member up in its class calls Python code; the hot path does without.
+_BUCKET, _OBJECT = Level.BUCKET, Level.OBJECT
+_DELETE_OBJECTS = Operation.DELETE_OBJECTS
+_LIST_PARTS = Operation.LIST_PARTS
+_LIST = Access.LIST
+_DECODED = Carriage.DECODED
+_STRICT = KeyRules.STRICT
+_TABLE = OperationsAllowed.TABLE
+
+# No character of a bucket's name may change the path or the host that it travels in.
+_BUCKET_NAME = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9._\-]{0,254}")
+# Nothing escaped, no segment that is empty or begins with a dot: its own canonical form, and every rule lets it pass.
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9\-_~][A-Za-z0-9\-._~]*+(?:/[A-Za-z0-9\-_~][A-Za-z0-9\-._~]*+)*+")
+_PLAIN_LENGTH = 1024
+_RAW = {
+    KeyRules.STRICT: re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]++|%[0-9A-Fa-f]{2})*+"),
+    # Whatever clients leave as it is; a store gets the same bytes.
+    KeyRules.S3: re.compile(r"(?:[!-\"$&->@-~]++|%[0-9A-Fa-f]{2})*+"),
+}
+_RAW_QUERY = re.compile(r"(?:[!-\"$&-~]++|%[0-9A-Fa-f]{2})*+")
+
+
+class ForwardWire(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """An S3 request as the listener hands it on; not believed."""
+
+    method: str
+    bucket: str
+    """Empty on service level."""
+    raw_key: str
+    """As sent, without the slash before it; empty on bucket level."""
+    raw_query: str | None
+    """As sent, the parameters of a presigned URL taken out."""
+    headers: tuple[tuple[str, str], ...]
+    """Lower-case names and values as they came; hop-by-hop, Host and the caller's authentication taken out."""
+    names: tuple[str, ...]
+    """The names as spelled, in the same order."""
+    body: bytes | None = None
+    """Of a bulk delete, read whole."""
+    host: str = ""
+    """The Host that the client addressed, for answers that name it."""
+    payload: str = ""
+    """The payload that the caller's signature binds; empty where only the header may say it."""
+
+
+class Forwardable(msgspec.Struct, frozen=True, gc=False):
+    """A request that passed the grammar, and how it is sent on once it is allowed."""
+
+    request: S3Request
+    """`host`, `canonical_path`, `canonical_query`, `headers` and `payload` are what is signed for the store."""
+    target: str
+    """The request target to send: the key's and the query's bytes exactly as the client sent them."""
+    headers: tuple[tuple[str, str], ...]
+    """Names as spelled and values exactly, besides Host, the message's framing and the signature's own."""
+    mode: PayloadMode
+    payload: Payload
+    outbound: Outbound
+
+
+def service_operation(wire: ForwardWire) -> Operation:
+    """Return the operation of a request that addresses no bucket; only ListBuckets is served."""
+    return find_of_service(wire.method, _parameters(wire.raw_query))
+
+
+def is_bulk_delete(method: str, raw_key: str, raw_query: str | None) -> bool:
+    """Whether a request is judged by its body, which the listener then reads whole."""
+    if method != "POST" or raw_key or not raw_query:
+        return False
+    return any(_decoded_name(part) == "delete" for part in raw_query.split("&"))
+
+
+def decoded_key(wire: ForwardWire) -> str:
+    """Return the addressed key, decoded once; empty on bucket level."""
+    return decode_once(wire.raw_key)
+
+
+def list_prefix(wire: ForwardWire) -> str:
+    """Return the prefix that a list asks for; empty where it asks for none, or is none."""
+    if wire.raw_key or not wire.raw_query:
+        return ""
+    return _parameters(wire.raw_query).get("prefix", "")
+
+
+def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> Forwardable:
+    """Return the request that the store would see, or refuse it; nothing here depends on who asks.
+
+    The steps follow the order of `errors.Check`: endpoint, uri, operation, headers, body.
+    """
+    bucket, raw_key, raw_query = wire.bucket, wire.raw_key, wire.raw_query
+    if bucket not in storage.buckets and not _BUCKET_NAME.fullmatch(bucket):
+        raise Refused(Reason.ENDPOINT_UNKNOWN, f"bucket {bucket[:256]!r}")
+    outbound = outbound_of(storage, bucket)
+    path = canonical = outbound.path(bucket, raw_key)
+    key, level = raw_key, _OBJECT if raw_key else _BUCKET
+    if raw_key and (len(raw_key) > _PLAIN_LENGTH or not _PLAIN_KEY.fullmatch(raw_key)):
+        key = _key(raw_key, storage, rules)
+        if not is_canonical(path):
+            canonical = canonical_path(outbound.path(bucket, key))
+    parameters = _NO_PARAMETERS if raw_query is None else _parameters(raw_query)
+    operation, named = find_forwarded(wire.method, level, parameters, rules.operations, storage.opt_ins)
+    prefix = ""
+    if operation.access is _LIST and operation is not _LIST_PARTS:
+        prefix = parameters.get("prefix", "")
+        _check_prefix(prefix, storage, rules)
+
+    read = read_forwarded(wire.headers, wire.names, rules.operations)
+    if raw_key and read.value(FORCE_DELETE) is not None:
+        raise Refused(Reason.HEADER_REFUSED, f"header {FORCE_DELETE!r} with a key")
+    copy_source = read.value("x-amz-copy-source")
+    if copy_source is not None:
+        operation = COPIES.get(operation, operation)
+    signed = read.signed(Context(wire.method, operation, storage))
+    payload = payload_of(
+        wire.payload or read.value("x-amz-content-sha256") or "",
+        read.value("content-encoding") or "",
+        read.value("x-amz-trailer") or "",
+        read.value("x-amz-decoded-content-length"),
+        operation,
+        storage,
+    )
+    sent, content = read.sent(), payload.sent
+    if payload.carriage is _DECODED:
+        sent, signed = _unframed(sent, payload), _unframed(signed, payload)
+    keys: tuple[str, ...] = ()
+    if operation is _DELETE_OBJECTS:
+        keys, content = _bulk_delete(wire.body, payload, storage, rules)
+    elif wire.body:
+        raise Refused(Reason.BODY_UNEXPECTED, f"{len(wire.body)} bytes with {named or operation.s3_name}")
+    target = path if raw_query is None else f"{path}?{raw_query}"
+    request = S3Request(
+        operation,
+        wire.method,
+        f"{outbound.scheme}://{outbound.host}{target}",
+        storage,
+        bucket,
+        key,
+        outbound.host,
+        canonical,
+        canonical_query(parameters.items()) if parameters else "",
+        signed,
+        content,
+        prefix,
+        keys,
+        None if copy_source is None else _source(copy_source, storage, rules),
+        read.is_conditional(),
+        named,
+    )
+    return Forwardable(request, target, sent, payload.mode, payload, outbound)
+
+
+def _parameters(raw_query: str | None) -> dict[str, str]:
+    if not raw_query:
+        # `?` alone is a query without parameters, which some clients send.
+        return _NO_PARAMETERS
+    if not _RAW_QUERY.fullmatch(raw_query):
+        raise Refused(Reason.QUERY_MALFORMED, f"query {raw_query[:256]!r}")
+    return parse_query(raw_query)
+
+
+def _decoded_name(part: str) -> str:
+    try:
+        return decode_once(part.partition("=")[0].replace("+", " "))
+    except Refused:
+        # Whoever reads the whole query refuses it.
+        return ""
+
+
+def _key(raw_key: str, storage: Storage, rules: Rules) -> str:
+    if not _RAW[rules.keys].fullmatch(raw_key):
+        raise Refused(Reason.URI_MALFORMED, f"key {raw_key[:256]!r} as sent")
+    key = decode_once(raw_key)
+    _check_of(storage, rules)(key)
+    return key
+
+
+def _check_of(storage: Storage, rules: Rules) -> Callable[[str], None]:
+    """Return what refuses keys that may not be addressed."""
+    return check_key if rules.keys is _STRICT else partial(check_s3_key, literal=storage.literal_keys)
+
+
+def _check_prefix(prefix: str, storage: Storage, rules: Rules) -> None:
+    if rules.keys is _STRICT:
+        # A list of a whole bucket is a volume's to allow.
+        if prefix or rules.operations is _TABLE:
+            check_prefix(prefix)
+    elif not storage.literal_keys:
+        try:
+            check_dot_segments(prefix)
+        except Refused as refusal:
+            raise Refused(Reason.LIST_PREFIX, refusal.detail) from None
+
+
+def _source(value: str, storage: Storage, rules: Rules) -> ObjectRef:
+    return parse_copy_source(
+        value,
+        versions=storage.opt_ins.recover or rules.operations is not _TABLE,
+        check=_check_of(storage, rules),
+        strict=rules.keys is _STRICT,
+    )
+
+
+def _bulk_delete(body: bytes | None, payload: Payload, storage: Storage, rules: Rules) -> tuple[tuple[str, ...], str]:
+    """Return the keys of a bulk delete and the hash that binds them."""
+    if not body:
+        raise Refused(Reason.DELETE_WITHOUT_BODY)
+    digest = hashlib.sha256(body).hexdigest()
+    if payload.mode is PayloadMode.HASHED and payload.declared != digest:
+        raise Refused(Reason.PAYLOAD_HASH, f"x-amz-content-sha256 {payload.declared}, the body's is {digest}")
+    wide = rules.keys is not _STRICT
+    accepted = DeleteRules(
+        check=_check_of(storage, rules),
+        conditions=rules.operations is not _TABLE,
+        # A store that changes keys may trim them too.
+        blanks=wide and storage.literal_keys,
+    )
+    return delete_keys(body, accepted), digest
+
+
+def _unframed(headers: tuple[tuple[str, str], ...], payload: Payload) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a framed body as those of the data in it."""
+    kept = []
+    for name, value in headers:
+        lower = name.lower()
+        if lower in ("x-amz-decoded-content-length", "x-amz-trailer"):
+            continue
+        # Without the trailer that it speaks of, stores refuse it.
+        if payload.trailer and lower == "x-amz-sdk-checksum-algorithm":
+            continue
+        if lower == "content-encoding":
+            value = without_framing(value)  # noqa: PLW2901
+            if not value:
+                continue
+        kept.append((name, value))
+    return tuple(kept)

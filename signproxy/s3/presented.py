@@ -1,0 +1,196 @@
+"""Read what a client's own AWS Signature Version 4 says; nothing of it is believed yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.headers import UNSIGNED_PAYLOAD
+from signproxy.s3.sigv4 import ALGORITHM
+from signproxy.s3.uri import decode_once
+
+MAX_EXPIRES = 7 * 24 * 3600
+"""S3's own limit of a presigned URL."""
+
+_CREDENTIAL = r"([^\s/,]{1,256})/([0-9]{8})/([^\s/,]{1,64})/([^\s/,]{1,64})/aws4_request"
+# As many as a request may have.
+_SIGNED_HEADERS = r"([a-z0-9!#$%&'*+\-.^_`|~]+(?:;[a-z0-9!#$%&'*+\-.^_`|~]+){0,127})"
+_SIGNATURE = r"([0-9a-f]{64})"
+_AUTHORIZATION = re.compile(
+    rf"{ALGORITHM} +Credential={_CREDENTIAL} *, *SignedHeaders={_SIGNED_HEADERS} *, *Signature={_SIGNATURE}"
+)
+_QUERY_CREDENTIAL = re.compile(_CREDENTIAL)
+_QUERY_SIGNED_HEADERS = re.compile(_SIGNED_HEADERS)
+_QUERY_SIGNATURE = re.compile(_SIGNATURE)
+_AMZ_DATE = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DATE = re.compile(
+    rf"[A-Z][a-z]{{2}}, (0[1-9]|[12][0-9]|3[01]) ({'|'.join(_MONTHS)}) ([0-9]{{4}})"
+    r" ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
+)
+_EXPIRES = re.compile(r"[0-9]{1,6}")
+_HOISTED_NAME = re.compile(r"x-amz-[a-z0-9\-]{1,128}")
+_LINE_BREAKING = re.compile(r"[\x00-\x1f\x7f]")
+
+_REQUIRED = (
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-SignedHeaders",
+    "X-Amz-Signature",
+)
+_PRESIGNED = frozenset((*_REQUIRED, "X-Amz-Security-Token", "X-Amz-Content-Sha256"))
+SIGNATURE_PARAMETER = "X-Amz-Signature"
+
+
+class Presented(msgspec.Struct, frozen=True, gc=False):
+    """A signature as the client presents it, in the Authorization header or in the query of a presigned URL."""
+
+    access_key_id: str
+    date: str
+    """The date of the credential scope: YYYYMMDD."""
+    region: str
+    amz_date: str
+    """The time of signing: YYYYMMDDTHHMMSSZ."""
+    signed_headers: tuple[str, ...]
+    signature: str
+    session_token: str
+    payload: str
+    """The value of x-amz-content-sha256; UNSIGNED-PAYLOAD for a presigned URL that says nothing."""
+    expires: int | None = None
+    """Of a presigned URL: the seconds that it is good for."""
+    hoisted: tuple[tuple[str, str], ...] = ()
+    """Of a presigned URL: the x-amz-* headers that the client moved into the query; lower-case names, and the bytes
+    of the values as the characters of latin-1."""
+
+    def __repr__(self) -> str:
+        return f"Presented({self.access_key_id!r}, {self.date}/{self.region}, {self.amz_date}, <signature>)"
+
+
+def read_authorization(value: str, headers: Mapping[str, str]) -> Presented:
+    """Read the header form; `headers` are the request's by lower-case name.
+
+    Raise Refused with AUTHORIZATION_MALFORMED, and with SCOPE_MISMATCH for another service.
+    """
+    match = _AUTHORIZATION.fullmatch(value)
+    if match is None:
+        # The value is not repeated: what is malformed may hold a secret.
+        raise _malformed(f"an Authorization of {len(value)} characters is no {ALGORITHM} one")
+    access_key_id, date, region, service, signed, signature = match.groups()
+    _check_service(service)
+    payload = headers.get("x-amz-content-sha256")
+    if payload is None:
+        raise _malformed("x-amz-content-sha256 is missing")
+    return Presented(
+        access_key_id,
+        date,
+        region,
+        headers.get("x-amz-date") or _date(headers.get("date", "")),
+        tuple(signed.split(";")),
+        signature,
+        headers.get("x-amz-security-token", ""),
+        payload,
+    )
+
+
+def read_presigned(raw_query: str, headers: Mapping[str, str]) -> tuple[Presented, str | None] | None:
+    """Read the query form: what it presents, and the raw query without it. None if the URL is not presigned.
+
+    Headers that an SDK moved into the query are S3's to read there, and only in a presigned URL: they are taken out
+    of the rest too. Raise Refused with AUTHORIZATION_MALFORMED, and with SCOPE_MISMATCH for another service.
+    """
+    found: dict[str, str] = {}
+    hoisted: dict[str, str] = {}
+    rest = []
+    for part in raw_query.split("&"):
+        name, value = _pair(part)
+        lower = name.lower()
+        into = found if name in _PRESIGNED else hoisted if lower.startswith("x-amz-") else None
+        if into is None:
+            rest.append(part)
+            continue
+        key = name if into is found else lower
+        if key in into:
+            raise _malformed(f"parameter {name[:128]!r} is repeated")
+        into[key] = value if into is found else _as_header(lower, value)
+    if found.keys().isdisjoint(_REQUIRED):
+        return None
+    return _presigned(found, hoisted, headers), "&".join(rest) if rest else None
+
+
+def _presigned(found: dict[str, str], hoisted: dict[str, str], headers: Mapping[str, str]) -> Presented:
+    missing = [name for name in _REQUIRED if name not in found]
+    if missing:
+        raise _malformed(f"a presigned URL without {', '.join(missing)}")
+    if "authorization" in headers:
+        raise _malformed("both an Authorization header and a presigned URL")
+    twice = [name for name in hoisted if name in headers]
+    if twice:
+        raise _malformed(f"both in the query and in the headers: {', '.join(twice)}")
+    credential = _QUERY_CREDENTIAL.fullmatch(found["X-Amz-Credential"])
+    expires = found["X-Amz-Expires"]
+    if (
+        credential is None
+        or found["X-Amz-Algorithm"] != ALGORITHM
+        or not _QUERY_SIGNED_HEADERS.fullmatch(found["X-Amz-SignedHeaders"])
+        or not _QUERY_SIGNATURE.fullmatch(found[SIGNATURE_PARAMETER])
+        or not _AMZ_DATE.fullmatch(found["X-Amz-Date"])
+        or not _EXPIRES.fullmatch(expires)
+        or not 1 <= int(expires) <= MAX_EXPIRES
+    ):
+        raise _malformed(f"the parameters of a presigned URL; it expires after {expires[:16]!r} seconds")
+    access_key_id, date, region, service = credential.groups()
+    _check_service(service)
+    pinned = found.get("X-Amz-Content-Sha256") or headers.get("x-amz-content-sha256")
+    pinned = hoisted.pop("x-amz-content-sha256", "") or pinned or UNSIGNED_PAYLOAD
+    if not pinned.isascii():
+        raise _malformed("a payload that is none")
+    return Presented(
+        access_key_id,
+        date,
+        region,
+        found["X-Amz-Date"],
+        tuple(found["X-Amz-SignedHeaders"].split(";")),
+        found[SIGNATURE_PARAMETER],
+        found.get("X-Amz-Security-Token") or headers.get("x-amz-security-token", ""),
+        pinned,
+        int(expires),
+        tuple(hoisted.items()),
+    )
+
+
+def _pair(part: str) -> tuple[str, str]:
+    raw_name, _, raw_value = part.partition("=")
+    try:
+        return decode_once(raw_name.replace("+", " ")), decode_once(raw_value.replace("+", " "))
+    except Refused as refusal:
+        raise Refused(Reason.QUERY_MALFORMED, refusal.detail) from None
+
+
+def _as_header(lower: str, value: str) -> str:
+    """Return a decoded value as it stands in a header, where it will be sent: a line end would begin another one."""
+    if not _HOISTED_NAME.fullmatch(lower) or _LINE_BREAKING.search(value):
+        raise _malformed(f"parameter {lower[:128]!r} is no header")
+    return value.encode().decode("latin-1").strip(" ")
+
+
+def _date(value: str) -> str:
+    """Return the time of signing from a Date header, which clients may send in place of x-amz-date."""
+    match = _DATE.fullmatch(value)
+    if match is None:
+        raise _malformed("neither x-amz-date nor a Date that can be read")
+    day, month, year, hour, minute, second = match.groups()
+    return f"{year}{_MONTHS.index(month) + 1:02}{day}T{hour}{minute}{second}Z"
+
+
+def _check_service(service: str) -> None:
+    if service != "s3":
+        raise Refused(Reason.SCOPE_MISMATCH, f"signed for service {service!r}")
+
+
+def _malformed(fault: str) -> Refused:
+    return Refused(Reason.AUTHORIZATION_MALFORMED, fault)

@@ -1,0 +1,169 @@
+"""Verify a client's AWS Signature Version 4 as S3 does: decode what came once, encode it again, compare."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from hmac import compare_digest
+from typing import NoReturn
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.canonical import canonical_path, canonical_query
+from signproxy.s3.presented import SIGNATURE_PARAMETER, Presented
+from signproxy.s3.sigv4 import ALGORITHM, Day, derive
+from signproxy.s3.uri import decode_once, is_canonical
+
+MAX_SKEW = 900
+"""Seconds that the clocks of client and server may differ, as at S3."""
+
+_DAYS_KEPT = 4
+_BLANKS = re.compile(r"[ \t]+")
+_AMZ_DATE = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+
+
+class Verifier:
+    """An access key whose holder signs; what it derives is kept for the dates and regions that were used last."""
+
+    __slots__ = ("_days", "_secret", "access_key_id")
+
+    def __init__(self, access_key_id: str, secret: str) -> None:
+        self.access_key_id = access_key_id
+        self._secret = secret
+        self._days: dict[tuple[str, str], Day] = {}
+
+    def __repr__(self) -> str:
+        return f"Verifier({self.access_key_id!r}, <secret>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a verifier is not pickled or copied: its secret stays in this process")
+
+    def day(self, date: str, region: str) -> Day:
+        """Return what the key's holder signs with on a date, in a region."""
+        day = self._days.get((date, region))
+        if day is None:
+            day = derive(self.access_key_id, self._secret, date, region, "s3")
+            # A region is whatever a client says it is. One assignment swaps the whole dictionary, so that threads
+            # never see it half made.
+            self._days = {**dict([*self._days.items()][1 - _DAYS_KEPT :]), (date, region): day}
+        return day
+
+
+class SeedSignature(msgspec.Struct, frozen=True, gc=False):
+    """A verified signature of a head: the first link of the chain that signed chunks go on with."""
+
+    signature: str
+    amz_date: str
+    day: Day
+
+    def __repr__(self) -> str:
+        return f"SeedSignature({self.amz_date}, {self.day.scope}, <signature>)"
+
+
+def verify(  # noqa: PLR0913 - a request has this many parts
+    presented: Presented,
+    key: Verifier,
+    method: str,
+    raw_path: str,
+    raw_query: str | None,
+    headers: Sequence[tuple[str, str]],
+    now: float,
+    *,
+    regions: Collection[str] | None = None,
+) -> SeedSignature:
+    """Return the verified signature; raise Refused where it is not the key's own for exactly this request.
+
+    `raw_path` and `raw_query` are the request target as it came; `headers` are all of the request's, with lower-case
+    names and the bytes of each value as the characters of latin-1. `regions` limits the regions of the scope, where
+    given.
+    """
+    amz_date = presented.amz_date
+    _check_scope(presented, regions)
+    _check_time(presented, int(now))
+    named = dict(headers)
+    if len(named) != len(headers):
+        named = _joined(headers)
+    signed = presented.signed_headers
+    _check_coverage(named, signed)
+    try:
+        block = "".join([f"{name}:{named[name]}\n" for name in signed])
+    except KeyError as missing:
+        raise Refused(Reason.SIGNATURE_MISMATCH, f"signed header {missing} is not in the request") from None
+    if "  " in block or "\t" in block or " \n" in block or ": " in block:
+        block = "".join([f"{name}:{_BLANKS.sub(' ', named[name]).strip(' ')}\n" for name in signed])
+    path = raw_path if is_canonical(raw_path) else canonical_path(decode_once(raw_path))
+    query = "" if not raw_query else _canonical_query(raw_query, is_presigned=presented.expires is not None)
+    request = f"{method}\n{path}\n{query}\n{block}\n{';'.join(signed)}\n{presented.payload}"
+    day = key.day(presented.date, presented.region)
+    digest = sha256(request.encode("latin-1")).hexdigest()
+    signature = day.mac(f"{ALGORITHM}\n{amz_date}\n{day.scope}\n{digest}".encode())
+    if not compare_digest(signature, presented.signature):
+        raise Refused(Reason.SIGNATURE_MISMATCH, f"access key {presented.access_key_id!r}, {day.scope}")
+    return SeedSignature(signature, amz_date, day)
+
+
+def _check_scope(presented: Presented, regions: Collection[str] | None) -> None:
+    if not _AMZ_DATE.fullmatch(presented.amz_date):
+        raise Refused(Reason.AUTHORIZATION_MALFORMED, "a time of signing that is not YYYYMMDDTHHMMSSZ")
+    if not presented.amz_date.startswith(presented.date):
+        raise Refused(Reason.SCOPE_MISMATCH, f"dated {presented.amz_date}, signed for {presented.date}")
+    if regions is not None and presented.region not in regions:
+        raise Refused(Reason.SCOPE_MISMATCH, f"signed for region {presented.region!r}")
+
+
+def _check_time(presented: Presented, now: int) -> None:
+    earliest, latest = _window(now)
+    # Both are the same number of digits: what sorts later is later.
+    if presented.expires is None:
+        if not earliest <= presented.amz_date <= latest:
+            raise Refused(Reason.TIME_SKEWED, f"dated {presented.amz_date}")
+        return
+    if presented.amz_date > latest:
+        raise Refused(Reason.TIME_SKEWED, f"dated {presented.amz_date}, ahead of the time")
+    if presented.amz_date <= _written(now - presented.expires):
+        raise Refused(Reason.SIGNATURE_EXPIRED, f"dated {presented.amz_date}, good for {presented.expires} s")
+
+
+@lru_cache(maxsize=4)
+def _window(now: int) -> tuple[str, str]:
+    """Return the earliest and the latest date that a clock which is right enough shows."""
+    return _written(now - MAX_SKEW), _written(now + MAX_SKEW)
+
+
+def _written(moment: int) -> str:
+    """Write a Unix time as x-amz-date has it."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(moment))
+
+
+def _joined(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the values of each name as one text: a second one that was slipped in must not go unseen."""
+    named: dict[str, str] = {}
+    for name, value in headers:
+        named[name] = f"{named[name]},{value}" if name in named else value
+    return named
+
+
+def _check_coverage(named: dict[str, str], signed: tuple[str, ...]) -> None:
+    """Refuse what the client's signature does not bind: signed anew, it would be laundered into a command."""
+    unsigned = [name for name in named if name.startswith("x-amz-") and name not in signed]
+    if "host" not in signed:
+        unsigned.append("host")
+    if unsigned:
+        raise Refused(Reason.HEADERS_NOT_SIGNED, ", ".join(sorted(unsigned)))
+
+
+def _canonical_query(raw_query: str, *, is_presigned: bool) -> str:
+    pairs = []
+    for part in raw_query.split("&"):
+        if not part:
+            continue
+        raw_name, _, raw_value = part.replace("+", " ").partition("=")
+        name = decode_once(raw_name)
+        if is_presigned and name == SIGNATURE_PARAMETER:
+            continue
+        pairs.append((name, decode_once(raw_value)))
+    return canonical_query(pairs)

@@ -1,0 +1,1 @@
+"""Speak S3 to clients: the listener of the transparent mode."""

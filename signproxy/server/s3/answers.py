@@ -1,0 +1,67 @@
+"""Write what signproxy itself answers on the S3 listener: refusals as S3 spells them, and lists of buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import NamedTuple
+
+from signproxy.errors import Reason
+from signproxy.forward.answer import EVENT_ID, REQUEST_ID
+from signproxy.s3.answers import error_xml, list_buckets_xml
+from signproxy.s3.codes import s3_code
+from signproxy.server.reply import http_date
+
+_NO_BODY = "HEAD"
+
+# The AWS SDKs repeat 500, 502, 503 and 504 by themselves; `SlowDown` makes them wait longer each time.
+_RETRY = frozenset({503})
+
+
+class Origin(NamedTuple):
+    """What every answer to a request repeats of it."""
+
+    method: str
+    resource: str
+    """The path as it was sent."""
+    request_id: str
+    event_id: str
+
+
+def refusal(reason: Reason, detail: str, origin: Origin, *, closes: bool) -> bytes:
+    """Return the error of a reason: what the caller may know, never the operator's detail."""
+    status, code = s3_code(reason)
+    extra: Iterable[tuple[str, str]] = ()
+    if reason is Reason.HEADERS_NOT_SIGNED:
+        # S3 names them as well, and the caller sent them.
+        extra = (("HeadersNotSigned", detail),)
+    body = error_xml(code, reason.value.message, origin.resource, origin.request_id, extra)
+    return _whole(status, body, origin, closes=closes)
+
+
+def buckets(names: Iterable[str], origin: Origin, *, closes: bool) -> bytes:
+    """Return the answer to a list of buckets."""
+    return _whole(200, list_buckets_xml(names), origin, closes=closes)
+
+
+def not_http() -> bytes:
+    """Return the answer to bytes that are no request; they have no id either."""
+    body = error_xml("BadRequest", "Not a well-formed HTTP request", "", "")
+    return (
+        f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
+        f"Date: {http_date()}\r\nConnection: close\r\n\r\n"
+    ).encode("ascii") + body
+
+
+def _whole(status: int, body: bytes, origin: Origin, *, closes: bool) -> bytes:
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+        f"{REQUEST_ID}: {origin.request_id}\r\nx-amz-id-2: {origin.event_id}\r\n{EVENT_ID}: {origin.event_id}\r\n"
+        f"Date: {http_date()}\r\nContent-Type: application/xml\r\n"
+        f"{'Retry-After: 1' if status in _RETRY else 'Cache-Control: no-store'}\r\n"
+        f"{'Connection: close' if closes else 'Connection: keep-alive'}\r\n"
+    )
+    if origin.method == _NO_BODY:
+        # Whoever asks for a head is told nothing but the status; a length would be that of an answer to GET.
+        return f"{head}\r\n".encode("latin-1")
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body

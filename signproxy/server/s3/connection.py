@@ -1,0 +1,179 @@
+"""Answer one request after the other on a connection of the S3 listener, in the one task that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from time import perf_counter_ns
+from typing import Protocol
+
+from signproxy.identity.peer import Peer
+from signproxy.server.exchange import HEAD_SECONDS, STRANGER_SECONDS
+from signproxy.server.limits import Hold, Limits
+from signproxy.server.s3.answers import not_http
+from signproxy.server.s3.guests import Guests
+from signproxy.transfer.channel import Channel
+from signproxy.transfer.faults import MessageFault, MessageInvalid, Stalled, Truncated
+from signproxy.transfer.head import RequestHead, read_request_head
+from signproxy.transfer.refusal import HEAD_LIMIT
+
+LINGER_SECONDS = 2.0
+"""For what is left of a refused body: the refusal reaches only a client that was heard out."""
+LINGER_STRANGER = 64 * 1024
+LINGER_KNOWN = 16 * 1024 * 1024
+"""Bytes of it that are read and forgotten: whoever is not known cannot make the server read more than a message."""
+
+NO_REQUEST = frozenset({MessageFault.START_LINE, MessageFault.VERSION})
+"""What is no HTTP at all: a scanner's bytes. It is counted, and has no event: there is nothing to say of it."""
+
+
+class Serves(Protocol):
+    """Whoever answers requests."""
+
+    limits: Limits
+
+    async def serve(self, guest: Connection, head: RequestHead) -> bool:
+        """Answer one; True where the next may follow on the connection."""
+        ...
+
+    async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
+        """Answer one whose head can be read in two ways."""
+        ...
+
+
+class Connection(Channel):
+    """A client's connection."""
+
+    __slots__ = ("_guests", "_handler", "_idle", "_idle_limit", "_keepalive", "_pausing", "_task", "facts")
+
+    def __init__(self, handler: Serves, guests: Guests, keepalive: float) -> None:
+        super().__init__()
+        self._handler = handler
+        self._guests = guests
+        self._keepalive = keepalive
+        self._idle_limit = min(STRANGER_SECONDS, keepalive)
+        self._idle = True
+        self._pausing: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.facts = Peer()
+        """What the connection itself says of whoever calls."""
+
+    # -- what the event loop calls -----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to listen, if there is room."""
+        super().connection_made(transport)
+        here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+        is_tcp = isinstance(there, tuple)
+        is_loopback = is_tcp and isinstance(here, tuple) and _is_loopback(here[0]) and _is_loopback(there[0])
+        self.facts = Peer(is_unix=not is_tcp, is_loopback=is_loopback, is_tls=self.is_tls, uid=self.peer_uid)
+        if self._guests.arrive(self):
+            self._task = asyncio.get_running_loop().create_task(self._converse())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Uncount it."""
+        super().connection_lost(exc)
+        self._guests.leave(self)
+        self._release()
+
+    # -- what a handler needs ----------------------------------------------------------------------------------------
+
+    @property
+    def ending(self) -> bool:
+        """Whether the connection is to end with its next answer."""
+        return self._guests.ending
+
+    def known(self) -> None:
+        """Keep the connection as long as those of callers."""
+        if self._idle_limit != self._keepalive:
+            self._idle_limit = self._keepalive
+            self._guests.known(self)
+
+    async def hold_back(self, hold: Hold) -> bool:
+        """Wait so long, and read nothing meanwhile; False, at once, where too many wait already."""
+        if not hold.among.begin():
+            return False
+        loop = asyncio.get_running_loop()
+        self._pausing = loop.create_future()
+        timer = loop.call_later(hold.seconds, self._release)
+        try:
+            if not self.closed and not self.ending:
+                await self._pausing
+        finally:
+            timer.cancel()
+            self._pausing = None
+            hold.among.end()
+        return True
+
+    # -- what the listener needs -------------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way on it."""
+        return self._idle and not self.unread()
+
+    def wind_down(self) -> None:
+        """End now if nothing is in flight, else with the next answer."""
+        if self.is_idle:
+            self.close()
+        else:
+            self._release()
+
+    def cancel(self) -> None:
+        """End whatever is under way."""
+        if self._task is not None:
+            self._task.cancel()
+        self.abort()
+
+    # -- the task ----------------------------------------------------------------------------------------------------
+
+    async def _converse(self) -> None:
+        goes_on = True
+        try:
+            while goes_on and not self._guests.closing:
+                goes_on = await self._exchange()
+            if not self.closed:
+                is_stranger = self._idle_limit != self._keepalive
+                await self.linger(LINGER_SECONDS, LINGER_STRANGER if is_stranger else LINGER_KNOWN)
+        except Stalled:
+            if self.unread():
+                self._handler.limits.connections.slow += 1
+            self.close()
+        except (ConnectionError, Truncated):
+            self.abort()
+
+    async def _exchange(self) -> bool:
+        """Wait for a request and answer it; False where none may follow."""
+        self._idle = True
+        try:
+            data = await self.head(HEAD_LIMIT, HEAD_SECONDS, idle=self._idle_limit)
+            if data is None:
+                return False
+            self._idle = False
+            head = read_request_head(data)
+        except MessageInvalid as invalid:
+            self._idle = False
+            if invalid.fault in NO_REQUEST:
+                await self._not_http()
+            else:
+                await self._handler.serve_malformed(self, invalid)
+            return False
+        return await self._handler.serve(self, head)
+
+    async def _not_http(self) -> None:
+        limits = self._handler.limits
+        limits.connections.unread += 1
+        hold = limits.stranger(perf_counter_ns())
+        if hold is None or await self.hold_back(hold):
+            self.write(not_http())
+
+    def _release(self) -> None:
+        if self._pausing is not None and not self._pausing.done():
+            self._pausing.set_result(None)
+
+
+def _is_loopback(address: object) -> bool:
+    try:
+        return ipaddress.ip_address(str(address).partition("%")[0]).is_loopback
+    except ValueError:
+        return False

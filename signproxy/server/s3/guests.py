@@ -1,0 +1,87 @@
+"""Keep the connections of the S3 listener: how many there may be, whose they are, and how they end."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from signproxy.server.connection import STRANGERS_SHARE
+from signproxy.server.limits import Connections
+
+
+class Guest(Protocol):
+    """A connection, as whoever keeps all of them has it."""
+
+    def wind_down(self) -> None:
+        """End now if nothing is in flight, else with the next answer."""
+        ...
+
+    def abort(self) -> None:
+        """End the connection."""
+        ...
+
+    def cancel(self) -> None:
+        """End the connection, and whatever is under way on it."""
+        ...
+
+
+class Guests:
+    """All connections of the listener. They count among those of the sign listener: memory is one."""
+
+    __slots__ = ("_counts", "_open", "_strangers", "closing", "ending")
+
+    def __init__(self, counts: Connections) -> None:
+        self._counts = counts
+        self._open: dict[Guest, None] = {}
+        self._strangers: dict[Guest, None] = {}
+        self.ending = False
+        """Whether connections end with their next answer."""
+        self.closing = False
+        """Whether no further request is waited for."""
+
+    @property
+    def open(self) -> int:
+        """How many there are."""
+        return len(self._open)
+
+    def arrive(self, guest: Guest) -> bool:
+        """Count a connection; False if there are too many, which ends it. The oldest stranger makes room for one."""
+        counts = self._counts
+        if counts.open >= counts.limit:
+            counts.surplus += 1
+            guest.abort()
+            return False
+        counts.open += 1
+        self._open[guest] = None
+        self._strangers[guest] = None
+        if len(self._strangers) > counts.limit // STRANGERS_SHARE:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            counts.surplus += 1
+            oldest.abort()
+        return True
+
+    def known(self, guest: Guest) -> None:
+        """Take note that a connection is a caller's."""
+        self._strangers.pop(guest, None)
+
+    def leave(self, guest: Guest) -> None:
+        """Uncount a connection."""
+        self._strangers.pop(guest, None)
+        if guest in self._open:
+            del self._open[guest]
+            self._counts.open -= 1
+
+    def drain(self) -> None:
+        """Let every connection end with its next answer."""
+        self.ending = True
+
+    def wind_down(self) -> None:
+        """Close what is idle, and let everything else end with its answer."""
+        self.ending = self.closing = True
+        for guest in list(self._open):
+            guest.wind_down()
+
+    def end(self) -> None:
+        """End all that are left, and what is under way on them."""
+        for guest in list(self._open):
+            guest.cancel()

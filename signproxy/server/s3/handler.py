@@ -1,0 +1,234 @@
+"""Handle requests of the S3 listener: who calls, what for, may he, forward, record, answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from time import perf_counter_ns
+from typing import NamedTuple
+
+import msgspec
+
+from signproxy.audit.event import Kind
+from signproxy.audit.ids import new_event_id
+from signproxy.config.s3 import S3Settings
+from signproxy.errors import Reason, Refused
+from signproxy.forward.answer import Answer
+from signproxy.forward.forward import Forwarder
+from signproxy.gate.forwarded import BucketsShown
+from signproxy.gate.gate import Gate
+from signproxy.gate.passage import Passage
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.s3_caller import Caller, S3Callers
+from signproxy.model import Subject
+from signproxy.s3.forwarded import ForwardWire, is_bulk_delete
+from signproxy.server.bodies import FOR_TOO_MUCH
+from signproxy.server.limits import Hold, Limits
+from signproxy.server.message import read_request_id
+from signproxy.server.s3.address import address_of
+from signproxy.server.s3.answers import Origin, buckets, refusal
+from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.transfers import Transfers
+from signproxy.telemetry.log import get_logger
+from signproxy.transfer.body import Incoming
+from signproxy.transfer.faults import MessageInvalid, Stalled, Truncated
+from signproxy.transfer.head import HOP_BY_HOP, RequestHead
+
+MAX_BULK_DELETE = 2 * 1024 * 1024
+"""Of a body that is read whole: a thousand keys of 1,024 bytes, as XML may escape them; S3's own limit."""
+
+_NOT_PASSED_ON = HOP_BY_HOP | {"host", "authorization", "x-amz-security-token", "x-amz-date", "expect"}
+"""What belongs to this connection, or proves who calls; the store gets signproxy's own."""
+
+_log = get_logger("signproxy.s3")
+
+# Looking a member up in its class calls Python code.
+_KIND = Kind.FORWARD
+
+
+class S3Rooms(msgspec.Struct, frozen=True):
+    """What answers requests, as it is for one generation of settings."""
+
+    settings: S3Settings
+    callers: S3Callers
+    gate: Gate
+    forwarder: Forwarder
+    base_domains: frozenset[str]
+
+
+class Turn(NamedTuple):
+    """A request, and all that belongs to it."""
+
+    guest: Connection
+    head: RequestHead
+    body: Incoming
+    answer: Answer
+    passage: Passage
+
+    @property
+    def origin(self) -> Origin:
+        """What the answer repeats of the request."""
+        passage = self.passage
+        return Origin(self.head.method, self.head.target.partition("?")[0], passage.request_id, passage.event_id)
+
+
+class S3Handler:
+    """The one handler of the listener."""
+
+    def __init__(self, rooms: S3Rooms, recorder: Recorder, limits: Limits) -> None:
+        self.limits = limits
+        self.transfers = Transfers(rooms.settings.limits)
+        self._recorder = recorder
+        self._rooms = rooms
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are being served."""
+        return self.transfers.in_flight
+
+    def reconfigure(self, rooms: S3Rooms) -> None:
+        """Answer by other settings from the next request on."""
+        self.transfers.replace(rooms.settings.limits)
+        self._rooms = rooms
+
+    async def serve(self, guest: Connection, head: RequestHead) -> bool:
+        """Answer a request; whatever happens, exactly one event closes it. True where the next one may follow."""
+        rooms = self._rooms
+        fields = head.fields
+        passage = _passage(guest.peer, fields.get("x-request-id"), fields.get("user-agent", ""))
+        passage.method = head.method
+        answer = Answer(guest, head, passage.event_id, passage.request_id)
+        answer.closes = answer.closes or guest.ending
+        body = Incoming(guest, head.body, head.length, idle=rooms.settings.limits.idle_seconds)
+        turn = Turn(guest, head, body, answer, passage)
+        try:
+            await self._pass(rooms, turn)
+        except Refused as refused:
+            await self._refuse(turn, refused.reason, refused.detail)
+        except MessageInvalid as invalid:
+            await self._refuse(turn, Reason.HTTP_INVALID, str(invalid))
+        except Stalled as stalled:
+            await self._refuse(turn, Reason.BODY_STALLED, str(stalled))
+        except (ConnectionError, Truncated) as gone:
+            await self._refuse(turn, Reason.CLIENT_GONE, type(gone).__name__)
+        except asyncio.CancelledError:
+            self._record(turn, Reason.CLIENT_GONE, "cancelled")
+            guest.abort()
+            raise
+        except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours is an answer, an event and a trace
+            _log.exception("request failed", request_id=passage.request_id)
+            await self._refuse(turn, Reason.INTERNAL, "")
+        return body.ended and not answer.closes and not guest.closed
+
+    async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
+        """Answer one whose head can be read in two ways; nothing of it is believed, its method neither."""
+        passage = _passage(guest.peer, None, "")
+        self._recorder.refused(passage, Reason.HTTP_INVALID, str(invalid))
+        hold = self.limits.stranger(perf_counter_ns())
+        if hold is None or await guest.hold_back(hold):
+            origin = Origin("", "", passage.request_id, passage.event_id)
+            guest.write(refusal(Reason.HTTP_INVALID, "", origin, closes=True))
+
+    async def _pass(self, rooms: S3Rooms, turn: Turn) -> None:
+        guest, head, body, answer, passage = turn
+        address = address_of(head.fields["host"], head.target, rooms.base_domains)
+        found = rooms.callers.identify(head.method, head.target, head.headers, guest.facts, passage.wall)
+        caller = found if isinstance(found, Caller) else await found
+        principal = caller.principal
+        passage.subject = subject = Subject(principal, principal)
+        passage.bearer = caller.bearer
+        guest.known()
+        late = self.limits.admit(principal.name, perf_counter_ns())
+        with self.transfers.going(principal.name):
+            if late is not None and not await guest.hold_back(late):
+                raise Refused(Reason.RATE_LIMITED, "too many requests wait already")
+            content = None
+            if is_bulk_delete(head.method, address.raw_key, caller.raw_query):
+                content = await self._read_whole(principal.name, body, answer)
+            passage.asked = wire = _wire(head, caller, address.bucket, address.raw_key, content)
+            judged = rooms.gate.judge_forwarded(passage, subject, wire)
+            passed = await judged if isinstance(judged, Awaitable) else judged
+            passage.judged_ns = perf_counter_ns()
+            if isinstance(passed, BucketsShown):
+                self._recorder.answered(passage)
+                answer.closes = answer.closes or not body.ended
+                guest.write(buckets(passed.names, turn.origin, closes=answer.closes))
+                return
+            # Nothing is served that the trail has no place for: found out later, the object is written already.
+            self._recorder.reserve(passage)
+            outcome = await rooms.forwarder.forward(
+                passed, guest, body, head, answer, seed=caller.seed, document=content or b""
+            )
+            self._recorder.forwarded(passage, passed, outcome)
+
+    async def _read_whole(self, name: str, body: Incoming, answer: Answer) -> bytes:
+        """Read the body of a bulk delete: only it says which keys are meant."""
+        left = body.left
+        if left is not None and left > MAX_BULK_DELETE:
+            raise Refused(Reason.ENTITY_TOO_LARGE, f"{left} bytes announced for a bulk delete")
+        answer.invite()
+        parts: list[bytes] = []
+        size = 0
+        while part := await body.read():
+            size += len(part)
+            if size > MAX_BULK_DELETE:
+                raise Refused(Reason.ENTITY_TOO_LARGE, f"more than {MAX_BULK_DELETE} bytes for a bulk delete")
+            parts.append(part)
+        self.limits.charge(name, size)
+        return b"".join(parts)
+
+    async def _refuse(self, turn: Turn, reason: Reason, detail: str) -> None:
+        guest, _, body, answer, passage = turn
+        reason, detail = self._record(turn, reason, detail)
+        if answer.begun or reason is Reason.CLIENT_GONE or guest.closed:
+            # Whoever has half an answer must not take what follows for the rest of it.
+            answer.closes = True
+            guest.abort()
+            return
+        hold: Hold | None = None
+        if passage.subject is None:
+            hold = self.limits.stranger(perf_counter_ns())
+        elif reason in FOR_TOO_MUCH:
+            hold = self.limits.callers.penalty()
+        if hold is not None and not await guest.hold_back(hold):
+            answer.closes = True
+        # What nobody read of a body stands where the next request would.
+        answer.closes = answer.closes or not body.ended or guest.ending
+        if not guest.closed:
+            guest.write(refusal(reason, detail, turn.origin, closes=answer.closes))
+
+    def _record(self, turn: Turn, reason: Reason, detail: str) -> tuple[Reason, str]:
+        """Record a refusal; return what the caller is told, which is another where the trail did not take it."""
+        try:
+            self._recorder.refused(turn.passage, reason, detail)
+        except Refused as refused:
+            return refused.reason, refused.detail
+        return reason, detail
+
+
+def _passage(remote: str, request_id: str | None, user_agent: str) -> Passage:
+    event_id = new_event_id()
+    return Passage(_KIND, event_id, read_request_id(request_id, event_id), remote, user_agent)
+
+
+def _wire(head: RequestHead, caller: Caller, bucket: str, raw_key: str, content: bytes | None) -> ForwardWire:
+    headers, names = [], []
+    for header, spelled in zip(head.headers, head.names, strict=True):
+        if header[0] not in _NOT_PASSED_ON:
+            headers.append(header)
+            names.append(spelled)
+    for header in caller.hoisted:
+        if header[0] not in _NOT_PASSED_ON:
+            headers.append(header)
+            names.append(header[0])
+    return ForwardWire(
+        method=head.method,
+        bucket=bucket,
+        raw_key=raw_key,
+        raw_query=caller.raw_query,
+        headers=tuple(headers),
+        names=tuple(names),
+        body=content,
+        host=head.fields["host"],
+        payload=caller.payload,
+    )

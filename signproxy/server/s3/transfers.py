@@ -1,0 +1,45 @@
+"""Say how many transfers one caller, and all callers, may have at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from signproxy.config.s3 import S3LimitSettings
+from signproxy.errors import Reason, Refused
+
+
+class Transfers:
+    """Requests that are being served; in each process for itself."""
+
+    __slots__ = ("_by_name", "_each", "_total", "in_flight")
+
+    def __init__(self, settings: S3LimitSettings) -> None:
+        self._by_name: dict[str, int] = {}
+        self.in_flight = 0
+        self.replace(settings)
+
+    def replace(self, settings: S3LimitSettings) -> None:
+        """Hold callers to other settings from now on; what is under way goes on."""
+        self._each = settings.in_flight
+        self._total = settings.total_in_flight
+
+    @contextmanager
+    def going(self, principal: str) -> Iterator[None]:
+        """Count a request while it is served. Raise Refused if there are too many."""
+        mine = self._by_name.get(principal, 0)
+        if mine >= self._each:
+            raise Refused(Reason.IN_FLIGHT_LIMITED, f"{mine} transfers at a time")
+        if self.in_flight >= self._total:
+            raise Refused(Reason.OVERLOADED, f"{self.in_flight} transfers of all callers at a time")
+        self._by_name[principal] = mine + 1
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            left = self._by_name[principal] - 1
+            if left:
+                self._by_name[principal] = left
+            else:
+                del self._by_name[principal]

@@ -1,0 +1,135 @@
+"""Read and write the body of a message, to its exact end."""
+
+from __future__ import annotations
+
+from signproxy.transfer.channel import Buffer, Channel
+from signproxy.transfer.faults import BodyInvalid, MessageFault, Truncated
+from signproxy.transfer.framing import Chunked, Framing, Sized, UntilClose
+from signproxy.transfer.head import Body
+
+
+class Incoming:
+    """The body of a message that is being received, without its framing."""
+
+    __slots__ = ("_broken", "_framing", "_idle", "body", "channel")
+
+    def __init__(self, channel: Channel, body: Body, length: int = 0, *, idle: float | None = None) -> None:
+        self.channel = channel
+        self.body = body
+        self._idle = idle
+        self._broken = False
+        self._framing = _framing_of(body, length)
+
+    async def read(self) -> bytes:
+        """Return the next piece, nothing at the end. Raise BodyInvalid, Truncated, Stalled or ConnectionError."""
+        while not self.ended:
+            if self._broken:
+                raise Truncated("the rest of the body was given up")
+            data = await self.channel.read(self._idle)
+            if not data:
+                self.end_of_connection()
+                break
+            view = memoryview(data)
+            pieces = self.decode(view)
+            if pieces:
+                return data if len(pieces[0]) == len(data) else b"".join(pieces)
+        return b""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was read to its exact end: only then the next message can be read."""
+        return self._framing.ended
+
+    @property
+    def left(self) -> int | None:
+        """How many bytes are still to come, where that is known."""
+        return self._framing.left
+
+    def decode(self, view: memoryview) -> list[memoryview]:
+        """Return what of this is the body; what is behind its end is left to the channel. Raise BodyInvalid."""
+        try:
+            pieces, used = self._framing.decode(view)
+        except BodyInvalid:
+            self._broken = True
+            raise
+        if used < len(view):
+            self.channel.put_back(bytes(view[used:]))
+        return pieces
+
+    def end_of_connection(self) -> None:
+        """Take note that nothing more comes. Raise Truncated where something is missing."""
+        if self.body is not Body.UNTIL_CLOSE:
+            self._broken = True
+            raise Truncated("the connection ended within a body")
+        self._framing.ended = True
+
+    def passed(self, count: int) -> None:
+        """Take note of bytes of a sized body that went another way."""
+        assert isinstance(self._framing, Sized)  # noqa: S101 - nothing else can be counted
+        self._framing.left -= count
+        self._framing.ended = not self._framing.left
+
+    def give_up(self) -> None:
+        """Take note that bytes of it were lost, so that nobody reads on in its middle."""
+        self._broken = True
+
+
+class Outgoing:
+    """The body of a message that is being sent, to be framed as its head has announced."""
+
+    __slots__ = ("_idle", "body", "channel", "ended", "left")
+
+    def __init__(self, channel: Channel, body: Body, length: int = 0, *, idle: float | None = None) -> None:
+        self.channel = channel
+        self.body = body
+        self.left = length if body is Body.SIZED else 0
+        self.ended = False
+        self._idle = idle
+
+    async def write(self, piece: Buffer) -> None:
+        """Send a piece, and wait while too much waits to be sent. Raise BodyInvalid for more than was announced."""
+        self.send(piece)
+        await self.channel.drained(self._idle)
+
+    async def end(self) -> None:
+        """Send what ends the body. Raise BodyInvalid for less than was announced. Can be repeated."""
+        self.finish()
+        await self.channel.drained(self._idle)
+
+    def send(self, piece: Buffer) -> None:
+        """Send a piece without waiting; it may change afterwards."""
+        size = len(piece)
+        if not size:
+            return
+        if self.ended or self.body is Body.NONE or (self.body is Body.SIZED and size > self.left):
+            raise BodyInvalid(MessageFault.BODY_TOO_LONG)
+        if self.body is Body.CHUNKED:
+            self.channel.write(b"".join((b"%x\r\n" % size, piece, b"\r\n")))
+            return
+        if self.body is Body.SIZED:
+            self.left -= size
+        self.channel.write(piece if isinstance(piece, bytes) else bytes(piece))
+
+    def finish(self) -> None:
+        """Send what ends the body, without waiting."""
+        if self.left:
+            raise BodyInvalid(MessageFault.BODY_TOO_SHORT)
+        if not self.ended and self.body is Body.CHUNKED:
+            self.channel.write(b"0\r\n\r\n")
+        self.ended = True
+
+    def passed(self, count: int) -> None:
+        """Take note of bytes that went another way."""
+        self.left -= count
+
+
+def _framing_of(body: Body, length: int) -> Framing:
+    match body:
+        case Body.CHUNKED:
+            return Chunked()
+        case Body.UNTIL_CLOSE:
+            return UntilClose()
+        case Body.SIZED:
+            return Sized(length)
+        case Body.NONE:
+            return Sized(0)

@@ -1,0 +1,245 @@
+"""Whatever is taken from, added to or changed in the trail is found, and told in exact words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from signproxy.audit.trailer import TAIL, read_trailer
+from signproxy.audit.unpack import TornError, lines_of
+from signproxy.audit.verify import Weight
+from tests.audit.segment_rig import Life, faults, findings, rewritten
+
+NAMED = "has a name that says something else than its first line"
+
+Change = Callable[[list[Path]], object]
+
+
+def three(directory: Path) -> tuple[Life, list[Path]]:
+    """Return the three segments of one life: 3, 3 and 4 events."""
+    life = Life(directory)
+    paths = [life.rotate(3), life.rotate(3)]
+    life.write(4)
+    life.sink.close()
+    return life, [*paths, life.sealed[-1]]
+
+
+def drop(at: int) -> Callable[[list[bytes]], list[bytes]]:
+    return lambda lines: [line for index, line in enumerate(lines) if index != at]
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    (
+        (lambda paths: paths[0].unlink(), {"segment 1 of BOOT, with events 1 to 3, is missing"}),
+        (lambda paths: paths[1].unlink(), {"segment 2 of BOOT, with events 4 to 6, is missing"}),
+        (
+            lambda paths: [paths[0].unlink(), paths[1].unlink()],
+            {"segment 1 to 2 of BOOT, with events 1 to 6, is missing"},
+        ),
+        (
+            lambda paths: paths[2].unlink(),
+            {"FILE1 is the last that is there of a life that did not end in order: sealed by rotation"},
+        ),
+        (
+            lambda paths: rewritten(paths[1], drop(2)),
+            {
+                "FILE1 lacks events: 5",
+                "FILE1 does not hold as many events as its last line says: 2 events, and 3 are said",
+                "FILE1 was altered after it was sealed: its digest is another one",
+            },
+        ),
+        (
+            lambda paths: rewritten(paths[1], lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]]),
+            {
+                "FILE1 lacks events: 5",
+                "FILE1 holds events out of order, or twice: event 5 behind 6",
+                "FILE1 was altered after it was sealed: its digest is another one",
+            },
+        ),
+        (
+            lambda paths: rewritten(paths[1], lambda lines: [line.replace(b"alice", b"mally") for line in lines]),
+            {"FILE1 was altered after it was sealed: its digest is another one"},
+        ),
+        (
+            lambda paths: rewritten(paths[1], lambda lines: [*lines[:2], b"no event\n", *lines[2:]]),
+            {
+                "FILE1 holds a line that is no event of this schema: line 3",
+                "FILE1 was altered after it was sealed: its digest is another one",
+            },
+        ),
+        (
+            lambda paths: rewritten(paths[1], lambda lines: [*lines[:-1], b"\n", lines[-1]]),
+            {
+                "FILE1 holds a line that is no event of this schema: line 5",
+                "FILE1 was altered after it was sealed: its digest is another one",
+            },
+        ),
+        (
+            lambda paths: paths[1].write_bytes(paths[1].read_bytes()[:-5]),
+            {
+                "FILE1 ends in the midst of a line or of packed data: packed data",
+            },
+        ),
+        (
+            lambda paths: paths[1].write_bytes(b""),
+            {
+                "FILE1 does not begin with the first line of a segment: it is empty",
+                "segment 2 of BOOT, with events 4 to 6, is missing",
+            },
+        ),
+        (
+            lambda paths: paths[0].replace(paths[1]),
+            {
+                f"FILE1 {NAMED}: instance 'pod-0', life 'BOOT', first event 1",
+                "segment 2 of BOOT, with events 4 to 6, is missing",
+            },
+        ),
+        (
+            lambda paths: (paths[1].parent / paths[1].name.replace("pod-0", "pod-1")).write_bytes(
+                paths[1].read_bytes()
+            ),
+            {
+                f"FILE1X {NAMED}: instance 'pod-0', life 'BOOT', first event 4",
+                "FILE1X is there twice: segment 2 of BOOT",
+            },
+        ),
+        (
+            lambda paths: [paths[1].unlink(), os.mkfifo(paths[1])],
+            {
+                "FILE1 cannot be read: no regular file",
+                "FILE1 does not begin with the first line of a segment: it is empty",
+                "segment 2 of BOOT, with events 4 to 6, is missing",
+            },
+        ),
+    ),
+)
+def test_a_change_is_told_exactly(tmp_path: Path, change: Change, told: set[str]) -> None:
+    """Who changed the trail would be safe, or an auditor would have to find out by himself what is missing."""
+    life, paths = three(tmp_path)
+    assert findings(tmp_path) == []
+    change(paths)
+    wanted = {
+        text.replace("FILE1X", paths[1].name.replace("pod-0", "pod-1"))
+        .replace("FILE1", paths[1].name)
+        .replace("BOOT", life.boot_id)
+        for text in told
+    }
+    assert {finding.text for finding in findings(tmp_path)} == wanted
+
+
+def test_every_byte_of_a_sealed_segment_counts(tmp_path: Path) -> None:
+    """A change somewhere in the packed data would go unnoticed."""
+    _, paths = three(tmp_path)
+    middle = paths[1]
+    whole = middle.read_bytes()
+    for at in range(len(whole)):
+        flip(middle, at)
+        found = [finding for finding in findings(tmp_path) if finding.fault.weight is Weight.FAULT]
+        # In the last line, the bytes of gzip's own head that say nothing of the content may be anything.
+        assert found or at >= len(whole) - read_trailer_size(whole)
+        middle.write_bytes(whole)
+
+
+def read_trailer_size(whole: bytes) -> int:
+    trailer = read_trailer(whole[-TAIL:])
+    assert trailer is not None
+    return trailer.size
+
+
+def test_a_segment_that_was_made_anew_breaks_the_chain(tmp_path: Path) -> None:
+    """Who can write a segment can write a digest too; the next segment says what it was."""
+    life, paths = three(tmp_path)
+    other = Life(tmp_path / "other")
+    other.boot_id = life.boot_id
+    other._encoder._boot_id = life.boot_id
+    other.skip(3)
+    other.sink._boot_id, other.sink._number = life.boot_id, 1
+    trailer = read_trailer(paths[0].read_bytes()[-TAIL:])
+    assert trailer is not None
+    other.sink._previous = trailer.end.sha256
+    forged = other.rotate(3)
+    assert forged.name == paths[1].name
+    forged.replace(paths[1])
+    (finding,) = findings(tmp_path)
+    assert finding.text == f"{paths[2].name} does not follow on the segment before it: the one before it was exchanged"
+
+
+def test_events_that_were_dropped_are_told_wherever_they_are(tmp_path: Path) -> None:
+    """With `on_error: allow` requests are served without proof: the trail has to say how many, and where."""
+    life = Life(tmp_path)
+    life.write(2)
+    life.skip(1)
+    life.rotate(2)
+    life.skip(2)
+    life.write(1)
+    life.sink.close()
+    assert {finding.text for finding in findings(tmp_path)} == {
+        f"{life.sealed[0].name} lacks events: 3",
+        f"{life.sealed[1].name} lacks events: between it and the one before: 6 to 7",
+    }
+
+
+def test_what_was_taken_away_before_is_no_fault_where_that_is_said(tmp_path: Path) -> None:
+    """A spool whose segments are shipped would be broken for ever; a hole in its midst is one all the same."""
+    life, paths = three(tmp_path)
+    paths[0].unlink()
+    (finding,) = findings(tmp_path, partial=True)
+    assert finding.fault.weight is Weight.NOTE
+    assert finding.text == (
+        f"segment 1 of {life.boot_id}, with events 1 to 3, is not here, as what came before the oldest that is"
+    )
+    again, others = three(tmp_path / "second")
+    others[1].unlink()
+    (finding,) = findings(tmp_path / "second", partial=True)
+    assert finding.text == f"segment 2 of {again.boot_id}, with events 4 to 6, is missing"
+
+
+def test_several_lives_are_told_apart(tmp_path: Path) -> None:
+    """Workers of one pod, and restarts, share a directory."""
+    for _ in range(3):
+        three(tmp_path)
+    assert findings(tmp_path) == []
+
+
+def test_an_open_segment_is_no_fault(tmp_path: Path) -> None:
+    """The trail of a server that runs could never be verified."""
+    life = Life(tmp_path)
+    life.rotate()
+    life.write(1)
+    assert {finding.fault.weight for finding in findings(tmp_path)} == {Weight.NOTE}
+    life.sink.close()
+    assert faults(tmp_path) == set()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", (1, 255 * 1024, 256 * 1024, 256 * 1024 + 1, 1024 * 1024 - 1))
+def test_lines_of_any_length_are_read_whole(tmp_path: Path, size: int) -> None:
+    """What fills a piece exactly would be lost between two of them."""
+    import gzip
+
+    path = tmp_path / "segment"
+    line = b"x" * size + b"\n"
+    path.write_bytes(gzip.compress(line) + gzip.compress(line * 2))
+    assert list(lines_of(path)) == [line] * 3
+
+
+def test_a_bomb_ends_the_reading(tmp_path: Path) -> None:
+    """Who can put a file there would end the process that verifies it, by its memory."""
+    import gzip
+
+    path = tmp_path / "segment"
+    path.write_bytes(gzip.compress(b"x" * 50_000_000))
+    with pytest.raises(TornError, match="a line of more than"):
+        list(lines_of(path))

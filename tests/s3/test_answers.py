@@ -1,0 +1,73 @@
+"""S3's XML holds whatever a caller named, and none of it can be read as markup."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signproxy.s3.answers import delete_errors, delete_result_xml, error_xml, escaped, list_buckets_xml
+
+_NS = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+_HOSTILE = "</Key><Code>x</Code><!--&amp;'\"]]>"
+
+
+def parsed(document: bytes) -> ElementTree.Element:
+    return ElementTree.fromstring(document)  # noqa: S314 - our own, and the parser of Python's clients
+
+
+def test_an_error_is_what_sdks_read() -> None:
+    """Code, Message and RequestId are what every SDK shows its user."""
+    assert error_xml("AccessDenied", "No", "/b/k", "r-1", [("HeadersNotSigned", "x-amz-acl")]) == (
+        b'<?xml version="1.0" encoding="UTF-8"?>\n'
+        b"<Error><Code>AccessDenied</Code><Message>No</Message><Resource>/b/k</Resource>"
+        b"<HeadersNotSigned>x-amz-acl</HeadersNotSigned><RequestId>r-1</RequestId><HostId>r-1</HostId></Error>"
+    )
+
+
+def test_a_list_of_buckets_is_what_sdks_read() -> None:
+    """Without CreationDate some SDKs fail on the list."""
+    root = parsed(list_buckets_xml(["lake", "raw"]))
+    assert root.tag == f"{_NS}ListAllMyBucketsResult"
+    assert [each.text for each in root.iter(f"{_NS}Name")] == ["lake", "raw"]
+    assert [each.text for each in root.iter(f"{_NS}CreationDate")] == ["1970-01-01T00:00:00.000Z"] * 2
+    assert [each.text for each in root.iter(f"{_NS}ID")] == ["signproxy"]
+
+
+def test_a_result_of_a_bulk_delete_tells_of_each_key() -> None:
+    """A key that is missing from the answer is taken for deleted."""
+    root = parsed(delete_result_xml(["a"], [("b", "AccessDenied", "No")]))
+    assert [(each.tag, [child.text for child in each]) for each in root] == [
+        (f"{_NS}Deleted", ["a"]),
+        (f"{_NS}Error", ["b", "AccessDenied", "No"]),
+    ]
+    quiet = parsed(delete_result_xml(["a"], [("b", "AccessDenied", "No")], quiet=True))
+    assert [each.tag for each in quiet] == [f"{_NS}Error"]
+
+
+@given(st.text())
+def test_any_text_comes_back_as_text(text: str) -> None:
+    """A key made of markup must not add an element, or end the document early."""
+    document = parsed(f"<a>{escaped(text)}</a>".encode())
+    assert not list(document)
+    read = document.text or ""
+    assert len(read) == len(text)
+    assert all(found in (sent, "\ufffd") for found, sent in zip(read, text, strict=True))
+
+
+def test_hostile_keys_stay_keys() -> None:
+    """What a key says must not become what signproxy says."""
+    for document in (
+        error_xml("C", "m", _HOSTILE, _HOSTILE),
+        delete_result_xml([_HOSTILE], [(_HOSTILE, "C", "m")]),
+        list_buckets_xml([_HOSTILE]),
+        b"<a>" + delete_errors([(_HOSTILE, "C", "m")]).encode() + b"</a>",
+    ):
+        assert _HOSTILE in [each.text for each in parsed(document).iter()]
+
+
+def test_line_ends_survive_and_what_xml_cannot_hold_is_replaced() -> None:
+    """Parsers make line feeds of carriage returns; a lone surrogate would be an error of ours."""
+    assert escaped("a\r\n\tb") == "a&#xD;&#xA;&#x9;b"
+    assert escaped("\x00\x1b\ud800\uffff\u2028") == "\ufffd" * 5

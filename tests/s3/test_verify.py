@@ -1,0 +1,350 @@
+"""Signatures of botocore are verified, whatever it signs; and every change of what was signed is refused."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import quote
+
+import botocore.auth
+import pytest
+from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signproxy.errors import Reason, Refused
+from signproxy.s3.presented import read_authorization, read_presigned
+from signproxy.s3.verify import SeedSignature, Verifier, verify
+
+KEY_ID, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+NOW = 1_800_000_000
+HOST = "127.0.0.1:8182"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request as it came over the wire."""
+
+    method: str
+    path: str
+    query: str | None
+    headers: tuple[tuple[str, str], ...]
+
+    def having(self, name: str, value: str) -> Sent:
+        """Return the request with one more header."""
+        return replace(self, headers=(*self.headers, (name, value)))
+
+    def changing(self, name: str, value: str) -> Sent:
+        """Return the request with another value of a header."""
+        return replace(self, headers=tuple((each, value if each == name else old) for each, old in self.headers))
+
+
+@pytest.fixture
+def key() -> Verifier:
+    return Verifier(KEY_ID, SECRET)
+
+
+def clock(at: int) -> Any:
+    """Let botocore sign at a time."""
+    moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
+
+    def now(*_args: object, **_kwargs: object) -> datetime.datetime:
+        return moment
+
+    return patch.object(botocore.auth, "get_current_datetime", now)
+
+
+def botocore_signs(
+    method: str = "GET",
+    path: str = "/lake/k",
+    query: str = "",
+    headers: dict[str, str] | None = None,
+    *,
+    token: str | None = None,
+    expires: int | None = None,
+    at: int = NOW,
+) -> Sent:
+    """Return a request that botocore signed: in the header, or in the query where it expires."""
+    url = f"http://{HOST}{path}" + (f"?{query}" if query else "")
+    request = AWSRequest(method=method, url=url, headers={"Host": HOST, **(headers or {})}, data=b"")
+    credentials = Credentials(KEY_ID, SECRET, token)
+    with clock(at):
+        if expires is None:
+            S3SigV4Auth(credentials, "s3", "us-east-1").add_auth(request)
+        else:
+            S3SigV4QueryAuth(credentials, "s3", "us-east-1", expires).add_auth(request)
+    target = request.url.removeprefix(f"http://{HOST}")
+    raw_path, mark, raw_query = target.partition("?")
+    pairs = tuple((name.lower(), str(value)) for name, value in request.headers.items())
+    return Sent(method, raw_path, raw_query if mark else None, pairs)
+
+
+def verified(sent: Sent, key: Verifier, now: float = NOW, regions: tuple[str, ...] | None = None) -> SeedSignature:
+    named = dict(sent.headers)
+    presigned = read_presigned(sent.query or "", named)
+    presented = read_authorization(named["authorization"], named) if presigned is None else presigned[0]
+    return verify(presented, key, sent.method, sent.path, sent.query, sent.headers, now, regions=regions)
+
+
+def refusal(sent: Sent, key: Verifier, now: float = NOW, regions: tuple[str, ...] | None = None) -> Reason:
+    with pytest.raises(Refused) as refused:
+        verified(sent, key, now, regions)
+    return refused.value.reason
+
+
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+_HEADER = st.text(st.sampled_from("abcXYZ019 -_.,;:=/+\"'()"), min_size=1, max_size=20).map(str.strip).filter(bool)
+_HEADERS = st.dictionaries(
+    st.sampled_from(
+        ("x-amz-meta-a", "x-amz-meta-b", "x-amz-acl", "content-type", "accept-encoding", "range", "x-other")
+    ),
+    _HEADER,
+)
+_QUERIES = st.lists(st.tuples(_TEXT.filter(bool), _TEXT), max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    method=st.sampled_from(("GET", "PUT", "HEAD", "DELETE", "POST")),
+    name=_TEXT,
+    pairs=_QUERIES,
+    headers=_HEADERS,
+    token=st.none() | st.just("TOKEN/+=="),
+    presigned=st.booleans(),
+)
+def test_what_botocore_signs_is_verified_and_any_change_is_refused(
+    method: str,
+    name: str,
+    pairs: list[tuple[str, str]],
+    headers: dict[str, str],
+    token: str | None,
+    presigned: bool,
+) -> None:
+    """A client whose key has a space is locked out, or a request that was changed on the way is served."""
+    key = Verifier(KEY_ID, SECRET)
+    path = "/lake/" + quote(name, safe="/~")
+    query = "&".join(f"{quote(each, safe='~')}={quote(value, safe='~')}" for each, value in pairs)
+    if any(each.lower().startswith("x-amz-") for each, _ in pairs):
+        return
+    sent = botocore_signs(method, path, query, headers, token=token, expires=600 if presigned else None)
+    seed = verified(sent, key)
+    assert len(seed.signature) == 64
+    rest = f"{sent.query}&" if sent.query else ""
+    for changed in (
+        replace(sent, method="PATCH"),
+        replace(sent, path=sent.path + "x"),
+        replace(sent, path=sent.path.replace("/lake", "/Lake")),
+        replace(sent, query=f"{rest}more=1"),
+        replace(sent, query=f"{rest}acl"),
+        sent.changing("host", "other:80"),
+    ):
+        assert refusal(changed, key) is Reason.SIGNATURE_MISMATCH
+    for each, value in sent.headers:
+        if each.startswith("x-amz-meta-"):
+            assert refusal(sent.changing(each, value + "x"), key) is Reason.SIGNATURE_MISMATCH
+            assert refusal(sent.having(each, "more"), key) is Reason.SIGNATURE_MISMATCH
+    for each in ("x-amz-copy-source", "x-amz-meta-late"):
+        assert refusal(sent.having(each, "x"), key) is Reason.HEADERS_NOT_SIGNED
+    assert refusal(sent, Verifier(KEY_ID, SECRET + "x")) is Reason.SIGNATURE_MISMATCH
+
+
+def test_date_token_and_payload_are_bound() -> None:
+    """A token that can be exchanged makes a key of one table one of another."""
+    key = Verifier(KEY_ID, SECRET)
+    sent = botocore_signs(token="TOKEN")
+    assert verified(sent, key).amz_date == "20270115T080000Z"
+    assert refusal(sent.changing("x-amz-security-token", "OTHER"), key) is Reason.SIGNATURE_MISMATCH
+    assert refusal(sent.changing("x-amz-date", "20270115T080001Z"), key) is Reason.SIGNATURE_MISMATCH
+    assert refusal(sent.changing("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), key) is Reason.SIGNATURE_MISMATCH
+    presigned = botocore_signs(token="TOKEN", expires=600)
+    assert presigned.query is not None
+    for old, new in (("=TOKEN", "=OTHER"), ("Expires=600", "Expires=601"), ("T080000Z", "T080001Z")):
+        assert refusal(replace(presigned, query=presigned.query.replace(old, new)), key) is Reason.SIGNATURE_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("wire", "signed"),
+    (
+        ("/lake/a=b:c+d", "/lake/a%3Db%3Ac%2Bd"),
+        ("/lake/%c3%a9", "/lake/%C3%A9"),
+        ("/lake/%7Ex%2Fv", "/lake/~x/v"),
+        ("/lake/q%252Fv", "/lake/q%252Fv"),
+        ("/lake/q//w/../v/", "/lake/q//w/../v/"),
+    ),
+)
+def test_a_path_is_decoded_once_and_encoded_again(key: Verifier, wire: str, signed: str) -> None:
+    """Clients send the same key in several spellings, and sign the one of S3."""
+    sent = botocore_signs(path=signed)
+    assert verified(replace(sent, path=wire), key).signature
+
+
+@pytest.mark.parametrize(
+    ("wire", "signed"),
+    (
+        ("prefix=a/b", "prefix=a%2Fb"),
+        ("prefix=a+b", "prefix=a%20b"),
+        ("uploads", "uploads="),
+        ("b=2&a=1", "a=1&b=2"),
+        ("a=1&&b=2", "a=1&b=2"),
+        ("a=2&a=1", "a=1&a=2"),
+        ("%61=%31", "a=1"),
+        ("", ""),
+    ),
+)
+def test_a_query_is_decoded_once_and_encoded_again(key: Verifier, wire: str, signed: str) -> None:
+    """A flag without a value and a plus for a space come from real clients."""
+    sent = botocore_signs(query=signed)
+    assert verified(replace(sent, query=wire), key).signature
+
+
+@pytest.mark.parametrize(
+    ("sent_value", "signed_value"),
+    (("a  b", "a b"), ("a\tb", "a b"), (" a ", "a"), ("a: b", "a: b")),
+)
+def test_white_space_of_a_value_is_folded(key: Verifier, sent_value: str, signed_value: str) -> None:
+    """Clients sign the folded value and send the other."""
+    sent = botocore_signs(headers={"x-amz-meta-a": signed_value})
+    assert verified(sent.changing("x-amz-meta-a", sent_value), key).signature
+
+
+def test_bytes_beyond_ascii_are_verified_as_they_came(key: Verifier) -> None:
+    """Metadata in UTF-8 arrives as bytes; a no-break space among them is no white space."""
+    text = "voil\u00e0"
+    sent = botocore_signs(headers={"x-amz-meta-a": text})
+    assert verified(sent.changing("x-amz-meta-a", text.encode().decode("latin-1")), key).signature
+
+
+def test_headers_that_sdks_sign_are_tolerated(key: Verifier) -> None:
+    """The SDKs for Go and C++ sign more than they must."""
+    extra = {
+        "content-length": "0",
+        "accept-encoding": "identity",
+        "amz-sdk-invocation-id": "i",
+        "amz-sdk-request": "attempt=1",
+    }
+    sent = botocore_signs(headers=extra)
+    named = dict(sent.headers)
+    assert all(name in named["authorization"] for name in extra)
+    assert verified(sent, key).signature
+
+
+def test_two_values_of_a_signed_header_are_one_text(key: Verifier) -> None:
+    """A value that was slipped in beside the signed one would go unseen, and on to the store."""
+    sent = botocore_signs(headers={"content-type": "a,b"})
+    split = replace(
+        sent,
+        headers=(
+            *(pair for pair in sent.headers if pair[0] != "content-type"),
+            ("content-type", "a"),
+            ("content-type", "b"),
+        ),
+    )
+    assert verified(split, key).signature
+
+
+def test_a_signed_header_that_is_missing_is_a_mismatch(key: Verifier) -> None:
+    """Who strips a signed header must not be taken for the client."""
+    sent = botocore_signs(headers={"content-type": "a"})
+    less = replace(sent, headers=tuple(pair for pair in sent.headers if pair[0] != "content-type"))
+    assert refusal(less, key) is Reason.SIGNATURE_MISMATCH
+
+
+@pytest.mark.parametrize("name", ("x-amz-copy-source", "x-amz-acl", "x-amz-meta-a", "x-amz-tagging"))
+@pytest.mark.parametrize("expires", (None, 600))
+def test_a_header_that_is_not_signed_is_not_laundered(key: Verifier, name: str, expires: int | None) -> None:
+    """Signed anew, a plain upload would become a copy of any object; each one is named for the client's author."""
+    sent = botocore_signs("PUT", expires=expires).having(name, "x").having("x-amz-a", "y")
+    with pytest.raises(Refused) as refused:
+        verified(sent, key)
+    assert refused.value.reason is Reason.HEADERS_NOT_SIGNED
+    assert refused.value.detail == ", ".join(sorted((name, "x-amz-a")))
+
+
+def test_the_host_must_be_signed(key: Verifier) -> None:
+    """A request for one bucket's host could be sent to another's."""
+    sent = botocore_signs()
+    named = dict(sent.headers)
+    without = sent.changing("authorization", named["authorization"].replace("host;", ""))
+    assert refusal(without, key) is Reason.HEADERS_NOT_SIGNED
+
+
+@pytest.mark.parametrize(
+    ("shift", "reason"),
+    ((-901, Reason.TIME_SKEWED), (-900, None), (0, None), (900, None), (901, Reason.TIME_SKEWED)),
+)
+def test_a_clock_may_be_off_by_a_quarter_of_an_hour(key: Verifier, shift: int, reason: Reason | None) -> None:
+    """Narrower, honest clients fail; wider, a signature that was caught can be used longer."""
+    sent = botocore_signs(at=NOW + shift)
+    if reason is None:
+        assert verified(sent, key).signature
+    else:
+        assert refusal(sent, key) is reason
+
+
+@pytest.mark.parametrize(
+    ("shift", "reason"),
+    (
+        (-600, Reason.SIGNATURE_EXPIRED),
+        (-599, None),
+        (900, None),
+        (901, Reason.TIME_SKEWED),
+    ),
+)
+def test_a_presigned_url_is_good_for_its_own_time(key: Verifier, shift: int, reason: Reason | None) -> None:
+    """Dated ahead, a URL of a minute would be good next year: some stores accept that."""
+    sent = botocore_signs(at=NOW + shift, expires=600)
+    if reason is None:
+        assert verified(sent, key).signature
+    else:
+        assert refusal(sent, key) is reason
+
+
+def test_the_scope_must_fit(key: Verifier) -> None:
+    """A key that was derived for another day or region proves nothing here."""
+    sent = botocore_signs()
+    named = dict(sent.headers)
+    other_day = sent.changing("authorization", named["authorization"].replace("/20270115/", "/20270114/"))
+    assert refusal(other_day, key) is Reason.SCOPE_MISMATCH
+    other_region = sent.changing("authorization", named["authorization"].replace("/us-east-1/", "/eu-west-1/"))
+    assert refusal(other_region, key) is Reason.SIGNATURE_MISMATCH
+    assert verified(sent, key, regions=("us-east-1",)).signature
+    assert refusal(sent, key, regions=("eu-west-1",)) is Reason.SCOPE_MISMATCH
+
+
+def test_a_date_that_is_none_is_refused(key: Verifier) -> None:
+    """What sorts like a date and is none must not be compared as one."""
+    sent = botocore_signs()
+    assert refusal(sent.changing("x-amz-date", "2027-01-15"), key) is Reason.AUTHORIZATION_MALFORMED
+
+
+def test_a_verifier_keeps_what_it_derived_for_a_few_dates_and_regions(key: Verifier) -> None:
+    """The region is the client's own word: whoever has a key must not fill the memory with it."""
+    first = key.day("20270115", "us-east-1")
+    assert key.day("20270115", "us-east-1") is first
+    for number in range(10):
+        key.day("20270115", f"region-{number}")
+    assert len(key._days) == 4
+    assert key.day("20270115", "us-east-1") is not first
+
+
+@pytest.mark.parametrize("leak", (repr, str, copy.copy, copy.deepcopy, pickle.dumps))
+def test_a_verifier_does_not_give_its_secret_away(key: Verifier, leak: Callable[[Any], Any]) -> None:
+    """A secret in a log or another process is a secret no more."""
+    try:
+        shown = repr(leak(key))
+    except TypeError:
+        return
+    assert SECRET not in shown
+
+
+def test_a_seed_shows_no_signature(key: Verifier) -> None:
+    """A signature in a log can be used for a quarter of an hour."""
+    seed = verified(botocore_signs(), key)
+    assert seed.signature not in repr(seed)

@@ -1,0 +1,442 @@
+"""A request of an S3 client is judged, forwarded and recorded once; a refusal is one that S3's clients understand."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from signproxy.audit.sink import MemorySink
+from signproxy.config.s3 import S3LimitSettings
+from signproxy.config.settings import LimitSettings, Settings
+from signproxy.errors import Reason
+from signproxy.s3.codes import s3_code
+from signproxy.server.s3 import handler as module
+from tests.forward.upstream import Talk, serving
+from tests.server.s3.door import answer_of, opened, request, signed
+from tests.server.talk import until
+
+TARGET = "/data/wh/t1/data/a.parquet"
+OUTSIDE = "/data/wh/t2/data/a.parquet"
+DELETE = b"<Delete>%b</Delete>"
+
+
+HALF = 1024 * 1024
+"""Of an answer that is too large to be collected first."""
+
+
+def deletion(*keys: str) -> bytes:
+    return DELETE % b"".join(b"<Object><Key>%b</Key></Object>" % key.encode() for key in keys)
+
+
+# -- what is served ----------------------------------------------------------------------------------------------------
+
+
+async def test_what_the_policy_allows_is_forwarded_and_recorded_once() -> None:
+    """Nobody could say who read an object, or from which store's answer it came."""
+    async with opened(serving(b"content", 'ETag: "x"\r\n')) as door:
+        answer = await door.ask("GET", TARGET, who="reader")
+        assert (answer.status, answer.body, answer.headers["ETag"]) == (200, b"content", '"x"')
+        assert answer.headers["x-amz-request-id"] == "UP1"
+        event = door.event
+        assert answer.headers["x-signproxy-event-id"] == event.event_id
+        assert (event.kind.value, event.decision.value, event.s3_op) == ("forward", "allow", "GetObject")
+        assert (event.principal, event.table, event.key) == ("static/reader", "t1", "wh/t1/data/a.parquet")
+        assert (event.http_status, event.bytes_out, event.remote_ip) == (200, 7, "127.0.0.1")
+        sent = door.upstream.requests[0]
+        assert sent.target == TARGET
+        assert "Bearer" not in sent.head.decode()
+
+
+async def test_requests_of_one_connection_are_each_judged_for_themselves() -> None:
+    """The second request of a connection would be served on the word of the first."""
+    async with opened(serving(b"content")) as door:
+        client = await door.connect()
+        assert (await door.ask("GET", TARGET, who="reader", client=client)).status == 200
+        assert (await door.ask("GET", TARGET, who="nobody", client=client)).status == 403
+        assert (await door.ask("GET", TARGET, who="reader", client=client)).status == 200
+        assert [event.principal for event in door.events()] == ["static/reader", "static/nobody", "static/reader"]
+        await client.close()
+
+
+async def test_a_key_opens_the_listener_for_whoever_has_its_secret() -> None:
+    """A stock SDK could not be used, or could be with somebody else's secret."""
+    async with opened(serving(b"content")) as door:
+        key = door.key()
+        headers = signed(door, key, "GET", TARGET)
+        assert (await door.ask("GET", TARGET, who=None, headers=headers)).status == 200
+        other = msgspec.structs.replace(key, secret_access_key="x" * 40)
+        refused = await door.ask("GET", TARGET, who=None, headers=signed(door, other, "GET", TARGET))
+        assert (refused.status, refused.code) == (403, "SignatureDoesNotMatch")
+        assert [event.reason for event in door.events()] == ["allowed", "signature_mismatch"]
+
+
+async def test_the_store_is_shown_nothing_of_how_the_caller_proved_himself() -> None:
+    """A store, and its log, would get tokens that are good elsewhere."""
+    async with opened(serving(b"content")) as door:
+        key = door.key()
+        await door.ask("GET", TARGET, who=None, headers=signed(door, key, "GET", TARGET))
+        head = door.upstream.requests[0].head.decode()
+        assert key.access_key_id not in head
+        assert key.session_token not in head
+        assert "AKIAEXAMPLE0000STORE" in head
+
+
+async def test_a_bucket_may_stand_in_the_host() -> None:
+    """Clients that know no path style could not be used."""
+    async with opened(serving(b"content"), base_domains=("s3.test",)) as door:
+        answer = await door.ask("GET", "/wh/t1/data/a.parquet", headers={"Host": "data.s3.test"})
+        assert answer.status == 200
+        assert door.upstream.requests[0].target == TARGET
+        assert (door.event.bucket, door.event.key) == ("data", "wh/t1/data/a.parquet")
+
+
+async def test_buckets_are_those_that_the_caller_may_know_of() -> None:
+    """A client would be shown the buckets of all tenants, or none at all."""
+    async with opened() as door:
+        answer = await door.ask("GET", "/", who="reader")
+        assert re.findall(rb"<Name>(.*?)</Name>", answer.body) == [b"data"]
+        answer = await door.ask("GET", "/", who="writer")
+        assert re.findall(rb"<Name>(.*?)</Name>", answer.body) == [b"data", b"other"]
+        assert [event.call for event in door.events()] == ["ListBuckets", "ListBuckets"]
+        assert not door.upstream.requests
+
+
+async def test_keys_of_a_bulk_delete_are_judged_one_by_one() -> None:
+    """One key outside would be deleted with the others, or keep them all."""
+    result = b"<DeleteResult><Deleted><Key>wh/t1/data/a</Key></Deleted></DeleteResult>"
+    async with opened(serving(result)) as door:
+        body = deletion("wh/t1/data/a", "wh/t2/data/b")
+        answer = await door.ask("POST", "/data?delete", body=body)
+        assert re.findall(rb"<Key>(.*?)</Key>", answer.body) == [b"wh/t1/data/a", b"wh/t2/data/b"]
+        assert re.findall(rb"<Code>(.*?)</Code>", answer.body) == [b"AccessDenied"]
+        assert b"wh/t2" not in door.upstream.requests[-1].body
+        assert door.events()[-1].refused_keys == 1
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "who", "reason"),
+    (
+        ("GET", TARGET, None, Reason.ANONYMOUS_REQUEST),
+        ("GET", OUTSIDE, "reader", Reason.NO_REMOTE_SIGN),
+        ("GET", "/nowhere/a", "reader", Reason.ENDPOINT_UNKNOWN),
+        ("PUT", TARGET, "reader", Reason.NO_WRITE_DATA),
+        ("GET", "/data/wh/t1/../t2/a", "reader", Reason.KEY_DOT_SEGMENT),
+        ("GET", "//data/a", "reader", Reason.KEY_EMPTY_SEGMENT),
+        ("GET", f"{TARGET}?acl", "reader", Reason.OPERATION_REFUSED),
+        ("GET", "/data", "reader", Reason.LIST_PREFIX),
+    ),
+)
+async def test_a_refusal_is_one_that_clients_of_s3_understand(
+    method: str, target: str, who: str | None, reason: Reason
+) -> None:
+    """An SDK that cannot read the answer repeats the request, or shows a parser's error."""
+    async with opened() as door:
+        answer = await door.ask(method, target, who=who, body=b"" if method == "PUT" else None)
+        status, code = s3_code(reason)
+        event = door.event
+        assert (answer.status, answer.code, event.reason) == (status, code, reason.code)
+        assert event.http_status == status
+        tree = ElementTree.fromstring(answer.body)  # noqa: S314 - of our own server
+        assert tree.findtext("Message") == reason.value.message
+        assert tree.findtext("Resource") == target.partition("?")[0]
+        assert tree.findtext("RequestId") == answer.headers["x-amz-request-id"] == event.request_id
+        assert answer.headers["x-signproxy-event-id"] == event.event_id
+        assert answer.headers["Content-Type"] == "application/xml"
+        assert event.detail.split(";")[0] not in answer.body.decode()
+        assert not door.upstream.requests
+
+
+async def test_a_refused_head_request_has_no_body() -> None:
+    """What follows would be read as the next answer."""
+    async with opened(serving(b"content")) as door:
+        client = await door.connect()
+        refused = await door.ask("HEAD", OUTSIDE, who="reader", client=client)
+        assert refused.status == 403
+        assert (await door.ask("GET", TARGET, who="reader", client=client)).body == b"content"
+        await client.close()
+
+
+async def test_a_request_id_of_the_caller_is_kept() -> None:
+    """A request could not be followed through the systems that it passes."""
+    async with opened() as door:
+        answer = await door.ask("GET", OUTSIDE, headers={"X-Request-Id": "job-1"})
+        assert answer.headers["x-amz-request-id"] == door.event.request_id == "job-1"
+
+
+async def test_headers_that_nobody_signed_are_named() -> None:
+    """Whoever looks for the fault would have to guess which header an intermediary added."""
+    async with opened() as door:
+        headers = signed(door, door.key(), "GET", TARGET) | {"x-amz-copy-source": "/data/wh/t2/a"}
+        answer = await door.ask("GET", TARGET, who=None, headers=headers)
+        assert (answer.status, answer.code) == (403, "AccessDenied")
+        assert b"<HeadersNotSigned>x-amz-copy-source</HeadersNotSigned>" in answer.body
+
+
+async def test_what_can_be_read_in_two_ways_has_its_event() -> None:
+    """An attempt to smuggle a request would leave no trace."""
+    async with opened() as door:
+        client = await door.connect()
+        await client.send(
+            b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        )
+        said = await client.ended()
+        assert said.startswith(b"HTTP/1.1 400 ")
+        assert b"<Code>InvalidRequest</Code>" in said
+        assert (door.event.reason, door.event.http_status) == ("http_invalid", 400)
+        await client.close()
+
+
+async def test_a_fault_of_ours_is_an_answer_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client would wait for an answer that never comes, and nobody would know why."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    async with opened() as door:
+        monkeypatch.setattr(module, "address_of", broken)
+        answer = await door.ask("GET", TARGET)
+        assert (answer.status, answer.code) == (500, "InternalError")
+        assert (door.event.reason, door.event.decision.value) == ("internal", "error")
+
+
+async def test_a_store_that_does_not_answer_is_told() -> None:
+    """A client would hang on a store that is gone."""
+
+    async def gone(talk: Talk) -> None:
+        await talk.request()
+        talk.reset()
+
+    async with opened(gone) as door:
+        answer = await door.ask("PUT", TARGET, body=b"x")
+        assert (answer.status, answer.code) == s3_code(Reason.STORE_UNAVAILABLE)
+        assert door.event.reason == "store_unavailable"
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_client_that_waits_sends_its_body_only_once_it_may() -> None:
+    """A refused upload of gigabytes would be sent all the same."""
+    async with opened() as door:
+        client = await door.connect()
+        expecting = {"Expect": "100-continue", "Content-Length": "4"}
+        await client.send(request("PUT", OUTSIDE, headers=expecting))
+        refused = await answer_of(client)
+        assert (refused.status, refused.headers["Connection"]) == (403, "close")
+        assert await client.ended() == b""
+        await client.close()
+        client = await door.connect()
+        await client.send(request("PUT", TARGET, headers=expecting))
+        assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await client.send(b"body")
+        assert (await answer_of(client)).status == 200
+        assert door.upstream.requests[0].body == b"body"
+        await client.close()
+
+
+async def test_a_bulk_delete_of_a_client_that_waits_is_read() -> None:
+    """boto3 sends no body before it is told to, and would wait for ever."""
+    body = deletion("wh/t1/data/a")
+    async with opened(serving(b"<DeleteResult/>")) as door:
+        client = await door.connect()
+        headers = {"Expect": "100-continue", "Content-Length": str(len(body))}
+        await client.send(request("POST", "/data?delete", headers=headers))
+        assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await client.send(body)
+        assert (await answer_of(client)).status == 200
+        await client.close()
+
+
+@pytest.mark.parametrize("chunked", (False, True))
+async def test_a_bulk_delete_is_not_read_without_end(chunked: bool) -> None:
+    """Its body is held in memory: whoever sends gigabytes would take it all."""
+    async with opened() as door:
+        client = await door.connect()
+        size = module.MAX_BULK_DELETE + 1
+        framing = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(size)}
+        await client.send(request("POST", "/data?delete", headers=framing))
+        if chunked:
+            await client.send(b"%x\r\n%b\r\n" % (size, bytes(size)))
+        answer = await answer_of(client)
+        assert (answer.status, answer.code) == s3_code(Reason.ENTITY_TOO_LARGE)
+        assert answer.headers["Connection"] == "close"
+        await client.close()
+
+
+async def test_a_body_that_nobody_read_ends_the_connection() -> None:
+    """What is left of it would be read as the next request."""
+    async with opened(serving(b"content")) as door:
+        client = await door.connect()
+        smuggled = request("GET", TARGET, who="writer")
+        await client.send(request("PUT", OUTSIDE, body=smuggled))
+        assert (await answer_of(client)).headers["Connection"] == "close"
+        assert await client.ended() == b""
+        assert len(door.events()) == 1
+        await client.close()
+
+
+async def test_a_client_that_stops_sending_is_let_go() -> None:
+    """One byte a minute would hold a connection, and a store's, for days."""
+    async with opened(limits=S3LimitSettings(idle_seconds=0.2)) as door:
+        client = await door.connect()
+        await client.send(request("POST", "/data?delete", headers={"Content-Length": "50"}) + b"<De")
+        answer = await answer_of(client)
+        assert (answer.status, answer.code) == (400, "RequestTimeout")
+        assert door.event.reason == "body_stalled"
+        await client.close()
+
+
+async def test_a_client_that_is_gone_leaves_its_event() -> None:
+    """An attempt could not be told from one that never was."""
+    async with opened() as door:
+        client = await door.connect()
+        await client.send(request("POST", "/data?delete", headers={"Content-Length": "50"}) + b"<De")
+        await asyncio.sleep(0.05)
+        await client.close()
+        await until(lambda: bool(door.product.sink.lines))  # type: ignore[attr-defined]
+        assert (door.event.reason, door.event.principal) == ("client_gone", "static/writer")
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+async def test_too_many_requests_are_told_to_slow_down() -> None:
+    """SDKs repeat at once what has another code, and make it worse."""
+    limits = LimitSettings(requests_per_second=1, burst=1)
+    async with opened(serving(b"content"), callers=limits) as door:
+        first, second = await door.ask("GET", TARGET), await door.ask("GET", TARGET)
+        assert first.status == 200
+        assert (second.status, second.code) == (503, "SlowDown")
+        assert second.headers["Retry-After"] == "1"
+
+
+async def test_one_caller_has_so_many_transfers_and_no_more() -> None:
+    """A job with a thousand downloads would leave nothing for the others."""
+    begun = asyncio.Event()
+    release = asyncio.Event()
+
+    async def slow(talk: Talk) -> None:
+        await talk.request()
+        begun.set()
+        await release.wait()
+        await talk.answer(b"late")
+
+    async with opened(slow, limits=S3LimitSettings(in_flight=1)) as door:
+        first = asyncio.create_task(door.ask("GET", TARGET, who="writer"))
+        await begun.wait()
+        assert door.service.in_flight == 1
+        refused = await door.ask("GET", TARGET, who="writer")
+        assert (refused.status, refused.code) == (503, "SlowDown")
+        release.set()
+        assert (await first).body == b"late"
+        await until(lambda: door.service.in_flight == 0)
+
+
+async def test_strangers_are_answered_late_when_there_are_many() -> None:
+    """Guessing keys would cost nothing."""
+    async with opened(callers=LimitSettings(unauthenticated_per_second=1)) as door:
+        await door.ask("GET", TARGET, who=None)
+        late = asyncio.create_task(door.ask("GET", TARGET, who=None))
+        await until(lambda: door.product.handler.limits.strangers.now == 1)
+        assert (await late).status == 403
+
+
+class _Full(MemorySink):
+    """A disk without room."""
+
+    def write(self, lines: bytes, count: int) -> None:
+        raise OSError(28, "No space left on device")
+
+
+async def test_nothing_is_served_that_the_trail_does_not_take() -> None:
+    """Objects would be read with nothing to show for it."""
+    async with opened(serving(b"content"), sink=_Full()) as door:
+        await door.ask("GET", TARGET)
+        await until(lambda: not door.product.trail.state.healthy)
+        asked = len(door.upstream.requests)
+        answer = await door.ask("GET", TARGET)
+        assert (answer.status, answer.code) == (503, "ServiceUnavailable")
+        assert len(door.upstream.requests) == asked
+
+
+# -- reload and end ----------------------------------------------------------------------------------------------------
+
+
+async def test_other_settings_are_in_force_with_the_next_request() -> None:
+    """A revoke, or a new base domain, would wait for every connection to end."""
+    async with opened(serving(b"content")) as door:
+        client = await door.connect()
+        host = {"Host": "data.s3.test"}
+        assert (await door.ask("GET", "/wh/t1/data/a", client=client, headers=host)).status == 403
+        s3 = msgspec.structs.replace(door.settings.s3, base_domains=("s3.test",))
+        settings = Settings(s3=s3)
+        unused = door.service.commit(door.service.prepare(settings), settings, door.seals, door.product.gate)
+        assert unused is None
+        assert (await door.ask("GET", "/wh/t1/data/a", client=client, headers=host)).status == 200
+        s3 = msgspec.structs.replace(s3, upstream=msgspec.structs.replace(s3.upstream, connections=1))
+        settings = Settings(s3=s3)
+        unused = door.service.commit(door.service.prepare(settings), settings, door.seals, door.product.gate)
+        assert unused is not None
+        await unused.aclose()
+        assert (await door.ask("GET", "/wh/t1/data/a", client=client, headers=host)).status == 200
+        await client.close()
+
+
+async def test_a_download_is_finished_before_the_end() -> None:
+    """A rolling restart would break every large read."""
+    half = asyncio.Event()
+
+    async def slow(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\nhalf" % (2 * HALF) + bytes(HALF - 4))
+        await half.wait()
+        await talk.send(b"half" + bytes(HALF - 4))
+
+    async with opened(slow) as door:
+        client = await door.connect()
+        await client.send(request("GET", TARGET))
+        await client.reader.readuntil(b"half")
+        ending = asyncio.create_task(door.service.finish(10))
+        await asyncio.sleep(0.2)
+        half.set()
+        assert len(await client.ended()) == 2 * HALF - 4
+        await ending
+        assert door.event.bytes_out == 2 * HALF
+        await client.close()
+
+
+async def test_a_download_that_takes_too_long_is_cut_off_and_recorded() -> None:
+    """The process would not end, or the transfer would have no event."""
+
+    async def slow(talk: Talk) -> None:
+        await talk.request()
+        await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\nhalf" % (2 * HALF) + bytes(HALF - 4))
+        await talk.sleep()
+
+    async with opened(slow) as door:
+        client = await door.connect()
+        await client.send(request("GET", TARGET))
+        await client.reader.readuntil(b"half")
+        await door.service.finish(0.1)
+        assert len(await client.ended()) < HALF
+        await until(lambda: bool(door.product.sink.lines))  # type: ignore[attr-defined]
+        assert len(door.events()) == 1
+        await client.close()
+
+
+async def test_draining_tells_clients_to_go_elsewhere() -> None:
+    """They would stay until the process is gone, and lose a request to it."""
+    async with opened(serving(b"content")) as door:
+        client = await door.connect()
+        door.service.drain()
+        answer = await door.ask("GET", TARGET, client=client)
+        assert (answer.body, answer.headers["Connection"]) == (b"content", "close")
+        assert await client.ended() == b""
+        await client.close()

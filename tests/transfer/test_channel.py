@@ -1,0 +1,254 @@
+"""A connection hands on what it carries in order, waits as long as it may, and ends in a way its peer understands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from signproxy.transfer.channel import HELD, PIECE
+from signproxy.transfer.faults import MessageFault, MessageInvalid, SourceStalled, TargetStalled, Truncated
+from signproxy.transfer.refusal import HEAD_LIMIT
+from tests.transfer.rig import LOOPS, SECONDS, Wire, connected, read_all, run, until
+
+HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", Wire)
+def test_heads_and_what_follows_them_are_told_apart(loop: str, wire: Wire) -> None:
+    """Requests come several at a time, or byte by byte: what is behind one is the next one's."""
+
+    async def main() -> None:
+        async with connected(wire) as (near, far):
+            far.write(HEAD + b"body" + HEAD)
+            assert await near.head(HEAD_LIMIT, SECONDS) == HEAD
+            assert await read_all(near, 4) == b"body"
+            assert await near.head(HEAD_LIMIT, SECONDS, idle=SECONDS) == HEAD
+            reading = asyncio.create_task(near.head(HEAD_LIMIT, SECONDS, idle=SECONDS))
+            for at in range(len(HEAD)):
+                far.write(HEAD[at : at + 1])
+                await asyncio.sleep(0)
+            assert await reading == HEAD
+            far.close()
+            assert await near.head(HEAD_LIMIT, SECONDS) is None
+            assert await near.read() == b""
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    ((b"a" * HEAD_LIMIT, MessageFault.HEAD_TOO_LARGE), (b"GET / HTTP/1.1\nHost: a\n\n", MessageFault.LINE_ENDING)),
+)
+def test_what_cannot_become_a_head_is_not_waited_for(data: bytes, fault: MessageFault) -> None:
+    """Whoever sends no end of a head holds a connection, and all that he sent, for as long as he likes."""
+
+    async def main() -> None:
+        async with connected() as (near, far):
+            far.write(data)
+            with pytest.raises(MessageInvalid) as raised:
+                await near.head(HEAD_LIMIT, SECONDS)
+            assert raised.value.fault is fault
+
+    run("asyncio", main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_waiting_ends(loop: str) -> None:
+    """A peer that says nothing must not hold a connection, nor one that says a little now and then."""
+
+    async def main() -> None:
+        async with connected() as (near, far):
+            # A longer wait before leaves a timer that comes too late.
+            far.write(HEAD)
+            assert await near.head(HEAD_LIMIT, SECONDS) == HEAD
+            with pytest.raises(TimeoutError):
+                await near.head(HEAD_LIMIT, SECONDS, idle=0.05)
+            with pytest.raises(SourceStalled):
+                await near.read(0.05)
+            reading = asyncio.create_task(near.head(HEAD_LIMIT, 0.3, idle=SECONDS))
+            while not reading.done():
+                far.write(b"a")
+                await asyncio.sleep(0.02)
+            with pytest.raises(SourceStalled):
+                await reading
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_head_that_breaks_off_is_told_from_the_end(loop: str) -> None:
+    """Half a request is a fault to be counted; the end between two requests is none."""
+
+    async def main() -> None:
+        async with connected() as (near, far):
+            far.write(HEAD[:-1])
+            far.close()
+            with pytest.raises(Truncated):
+                await near.head(HEAD_LIMIT, SECONDS)
+        async with connected() as (near, far):
+            far.abort()
+            with pytest.raises(ConnectionResetError):
+                await near.head(HEAD_LIMIT, SECONDS)
+            assert near.closed
+            for broken in (near.drained, near.flushed):
+                with pytest.raises(ConnectionResetError):
+                    await broken()
+            with pytest.raises(ConnectionResetError):
+                near.write(b"a")
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", Wire)
+def test_what_nobody_wants_yet_is_bounded(loop: str, wire: Wire) -> None:
+    """A client that sends without being asked fills its own buffers, not the sidecar's."""
+    data = os.urandom(4 * 1024 * 1024)
+
+    async def main() -> None:
+        async with connected(wire, small=True) as (near, far):
+            far.write(data)
+            await until(lambda: near.unread() >= HELD)
+            await asyncio.sleep(0.1)
+            assert near.unread() < HELD + PIECE
+            assert await read_all(near, len(data)) == data
+            assert near.unread() == 0
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", Wire)
+def test_writing_waits_for_whoever_reads(loop: str, wire: Wire) -> None:
+    """More written than is read is memory that a slow client makes the sidecar keep."""
+    data = bytes(8 * 1024 * 1024)
+
+    async def main() -> None:
+        async with connected(wire, small=True) as (near, far):
+            far.hold()
+            await near.drained(SECONDS)
+            # TLS keeps back only what comes after what it has encrypted.
+            near.write(data[: len(data) // 2])
+            near.write(data[len(data) // 2 :])
+            for wait in (near.drained, near.flushed):
+                with pytest.raises(TargetStalled):
+                    await wait(0.05)
+            assert near.is_full
+            reading = asyncio.create_task(read_all(far, len(data)))
+            await near.drained(SECONDS)
+            await near.flushed(SECONDS)
+            assert near.unsent() == 0
+            assert await reading == data
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("what", ("bytes", "end", "reset"))
+def test_a_parked_connection_ends_with_whatever_comes(loop: str, what: str) -> None:
+    """What a store says unasked would be read as the answer to the next request, somebody else's."""
+
+    async def main() -> None:
+        async with connected() as (near, far):
+            lost: list[bool] = []
+            near.on_lost = lambda: lost.append(True)
+            near.park()
+            await asyncio.sleep(0.01)
+            assert near.unpark()
+            near.park()
+            match what:
+                case "bytes":
+                    far.write(b"HTTP/1.1 200 OK\r\n")
+                case "end":
+                    far.close()
+                case _:
+                    far.abort()
+            await until(lambda: near.closed and bool(lost))
+            assert not near.unpark()
+            assert lost == [True]
+
+    run(loop, main())
+
+
+def test_a_connection_with_leftovers_is_not_kept() -> None:
+    """Bytes behind an answer are no answer to the next request."""
+
+    async def main() -> None:
+        async with connected() as (near, far):
+            far.write(b"more")
+            await until(lambda: near.unread() == 4)
+            near.park()
+            await until(lambda: near.closed)
+
+    run("asyncio", main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_peers_are_known(loop: str) -> None:
+    """Who may speak for the pod is decided by the user at the other end of a socket."""
+
+    async def main() -> None:
+        async with connected(Wire.TCP) as (near, _):
+            assert (near.peer, near.peer_uid, near.is_tls) == ("127.0.0.1", None, False)
+        async with connected(Wire.UNIX) as (near, far):
+            assert (far.peer, far.peer_uid, far.is_tls) == ("", os.getuid(), False)
+        async with connected(Wire.TLS) as (near, far):
+            assert (far.peer, far.peer_uid, far.is_tls) == ("127.0.0.1", None, True)
+            assert near.descriptor() is None
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", (Wire.TCP, Wire.UNIX))
+def test_the_last_answer_is_read_although_more_was_sent(loop: str, wire: Wire) -> None:
+    """A refused upload ends with the reason why, which a client reads once it has given up sending."""
+
+    async def main() -> None:
+        async with connected(wire, small=True) as (near, far):
+            far.write(bytes(500_000))
+            await until(lambda: near.unread() > 0)
+            near.write(b"refused")
+            ending = asyncio.create_task(near.linger(SECONDS, 1_000_000))
+            assert await read_all(far, 7) == b"refused"
+            assert await far.read(SECONDS) == b""
+            far.close()
+            await ending
+            await until(lambda: near.closed)
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize(("seconds", "most"), ((0.05, 1 << 30), (SECONDS, 100_000)))
+def test_lingering_is_bounded(seconds: float, most: int) -> None:
+    """A client that sends for ever would be listened to for ever."""
+
+    async def main() -> None:
+        async with connected() as (near, far):
+            if most < 1 << 30:
+                far.write(bytes(2_000_000))
+            await near.linger(seconds, most)
+            assert near.closed
+
+    run("asyncio", main())
+
+
+def test_two_tasks_cannot_wait_for_the_same() -> None:
+    """Each would get a part of one message."""
+
+    async def main() -> None:
+        async with connected() as (near, far):
+            first = asyncio.create_task(near.read())
+            await asyncio.sleep(0)
+            with pytest.raises(RuntimeError):
+                await near.read()
+            far.write(b"a")
+            assert await first == b"a"
+            far.write(b"abc")
+            await until(lambda: near.unread() == 3)
+            assert (near.take(0), near.take(2), near.take(9), near.take(1)) == (b"", b"ab", b"c", b"")
+
+    run("asyncio", main())

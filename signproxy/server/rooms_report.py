@@ -6,6 +6,7 @@ from signproxy.audit.trail import AuditTrail
 from signproxy.credentials.store import CredentialStore
 from signproxy.identity.authenticator import Authenticator
 from signproxy.server.report import AuditReport, CredentialsReport, KeysReport
+from signproxy.server.spool import Spool
 
 
 def keys_of(authenticator: Authenticator) -> tuple[KeysReport, ...]:
@@ -32,9 +33,8 @@ def credentials_of(store: CredentialStore) -> tuple[CredentialsReport, ...]:
     )
 
 
-def audit_of(trail: AuditTrail) -> AuditReport:
-    """Return how the trail is doing."""
-    state = trail.state
-    return AuditReport(
-        trail.boot_id, state.queued, state.written, state.dropped, state.refused, state.errors, state.problem
-    )
+def audit_of(trail: AuditTrail, spool: Spool) -> AuditReport:
+    """Return how the trail is doing, and what becomes of its segments."""
+    state, shipping = trail.state, spool.shipping
+    counts = (state.queued, state.written, state.dropped, state.refused, state.errors)
+    return AuditReport(trail.boot_id, *counts, state.problem, spool.sealed, shipping.waiting, shipping.problem)

@@ -277,7 +277,7 @@ class Worker:
             config_digest=generation.config_digest,
             keys=keys_of(self._authenticator),
             credentials=credentials_of(self._credentials),
-            audit=audit_of(self._trail),
+            audit=audit_of(self._trail, self._spool),
             certificates=self._certificates(),
             refusals=self._recorder.refusals(),
             connections=handler.connections,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import os
 import stat
@@ -96,17 +97,21 @@ def test_a_segment_is_sealed_by_its_age_although_nothing_comes(tmp_path: Path, m
     monkeypatch.setattr(segments_module, "monotonic", lambda: now[0])
     monkeypatch.setattr(segment_file_module, "monotonic", lambda: now[0])
     life = Life(tmp_path, max_seconds=60.0)
-    assert life.sink.rest is None
+
+    def rest() -> float | None:
+        return life.sink.rest
+
+    assert rest() is None
     life.write(1)
-    assert life.sink.rest == 60.0
+    assert rest() == 60.0
     now[0] += 59
     life.sink.flush()
     assert life.sealed == []
     now[0] += 1
-    assert life.sink.rest == 0.0
+    assert rest() == 0.0
     life.sink.flush()
     assert [edges(path)[1]["sealed_by"] for path in life.sealed] == ["time"]
-    assert life.sink.rest is None
+    assert rest() is None
 
 
 def test_a_rotation_that_was_asked_for_is_due_at_once(tmp_path: Path) -> None:
@@ -165,7 +170,7 @@ class FaultyDisk:
             self._count()
             return real(*arguments, **more)
 
-        monkeypatch.setattr(segment_file_module.os, name, called)
+        monkeypatch.setattr(os, name, called)
 
     def _count(self) -> None:
         self.calls += 1
@@ -254,12 +259,12 @@ def test_what_a_failed_synchronisation_forgot_is_written_again(tmp_path: Path, m
     def forgetful(fd: int) -> None:
         # The pages are gone from the disk, and from memory once it is needed.
         real(fd)
-        monkeypatch.setattr(segment_file_module.os, "fdatasync", real)
+        monkeypatch.setattr(os, "fdatasync", real)
         size = os.fstat(fd).st_size
         os.pwrite(fd, b"\0" * (size - len(whole) + 20), len(whole) - 20)
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(segment_file_module.os, "fdatasync", forgetful)
+    monkeypatch.setattr(os, "fdatasync", forgetful)
     with pytest.raises(OSError, match="Input/output"):
         life.sink.flush()
     life.sink.flush()
@@ -307,7 +312,7 @@ def test_a_directory_that_cannot_hold_segments_is_an_error_of_the_start(
         case "read-only":
             monkeypatch.setattr(os, "open", _read_only)
         case _:
-            monkeypatch.setattr(segments_module.fcntl, "flock", _no_locks)
+            monkeypatch.setattr(fcntl, "flock", _no_locks)
     with pytest.raises(OSError, match=r"\S"):
         SegmentSink(SegmentSettings(tmp_path, "pod-0", "1.0"))
 
@@ -324,7 +329,7 @@ def test_no_segment_is_begun_beyond_what_the_spool_may_have(tmp_path: Path) -> N
     """A pod whose volume is over its limit is evicted, and all that was not shipped goes with it."""
     life = Life(tmp_path, spool_bytes=1000)
     while bytes_below(tmp_path) < 1000:
-        lines = life.rotate(3)
+        life.rotate(3)
     before = sealed_below(tmp_path)
     lines = life.lines(1)
     with pytest.raises(OSError, match=r"audit\.spool_mib"):

@@ -31,6 +31,11 @@ def drop(at: int) -> Callable[[list[bytes]], list[bytes]]:
     return lambda lines: [line for index, line in enumerate(lines) if index != at]
 
 
+def exchanged_for_a_pipe(paths: list[Path]) -> None:
+    paths[1].unlink()
+    os.mkfifo(paths[1])
+
+
 def flip(path: Path, at: int) -> None:
     content = bytearray(path.read_bytes())
     content[at] ^= 1
@@ -114,7 +119,7 @@ def flip(path: Path, at: int) -> None:
             },
         ),
         (
-            lambda paths: [paths[1].unlink(), os.mkfifo(paths[1])],
+            exchanged_for_a_pipe,
             {
                 "FILE1 cannot be read: no regular file",
                 "FILE1 does not begin with the first line of a segment: it is empty",

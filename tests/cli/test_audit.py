@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from tests.audit.segment_rig import Life, rewritten
 
 HOSTILE = "sales/\x1b[2J\u202egpj.exe\u2066\x07\r\n\x9b31m"
 """Clears a screen, reads backwards, rings, and begins a line of its own."""
+
+
+ENDLESS = "is the last that is there of a life that did not end in order"
 
 
 def acts(text: str) -> bool:
@@ -42,8 +46,7 @@ def test_what_is_missing_is_told_and_the_exit_code_says_so(life: Life, capsys: p
     assert main(["audit", "verify", str(life.directory)]) == 5
     assert capsys.readouterr().out.splitlines() == [
         f"fault: segment 2 of {life.boot_id}, with events 4 to 6, is missing",
-        f"note: {life.sealed[2].name} is the last that is there of a life that did not end in order: "
-        "sealed by rotation",
+        f"note: {life.sealed[2].name} {ENDLESS}: sealed by rotation",
         "2 segments of 1 process, 4 events: 1 fault",
     ]
 
@@ -139,8 +142,6 @@ def test_events_that_come_are_followed(
     life: Life, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits for a request to fail would have to ask again and again."""
-    from signproxy.cli import audit_tail
-
     life.write(3)
     pauses = 0
 
@@ -153,7 +154,7 @@ def test_events_that_come_are_followed(
         if pauses == 2:
             life.sink.reopen()
 
-    monkeypatch.setattr(audit_tail.time, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", pause)
     assert main(["audit", "tail", "-f", "-n", "2", "--json", str(life.directory)]) == 130
     assert [json.loads(line)["seq"] for line in capsys.readouterr().out.splitlines()] == [2, 3, 4, 5, 6]
     life.sink.close()

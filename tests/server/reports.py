@@ -105,7 +105,7 @@ def hostile_fleet() -> FleetReport:
         config_digest=LONG,
         keys=(changed(KEYS, issuer=HOSTILE, last_error=HOSTILE, failures=3),),
         credentials=(changed(CREDENTIALS, storage=HOSTILE, bucket=LONG, provider=PILED, problem=HOSTILE, failures=2),),
-        audit=changed(AUDIT, boot_id=HOSTILE, problem=LONG, dropped=5),
+        audit=changed(AUDIT, boot_id=HOSTILE, problem=LONG, dropped=5, shipping_problem=HOSTILE),
         certificates=(changed(CERTIFICATE, listener=HOSTILE, expires_at=NOW - DAY),),
         refusals=(*refusals, changed(REFUSAL, reason=HOSTILE, operation=HOSTILE, event_id=LONG)),
         upstreams=(changed(UPSTREAM, catalog=HOSTILE, uri=LONG, problem=HOSTILE, last_failure_at=NOW),),

@@ -93,6 +93,7 @@ def test_nothing_is_wrong_where_all_is_well() -> None:
 # -- what is wrong -----------------------------------------------------------------------------------------------------
 
 DROPPED = changed(AUDIT, dropped=5)
+UNSHIPPED = changed(AUDIT, waiting=7, shipping_problem="the store answered 403 AccessDenied to PUT")
 FAILED = ReloadReport(
     NOW - 60, accepted=False, seconds=0.1, findings=("policy.yaml: grants[4].role: no role 'reeder'",)
 )
@@ -169,6 +170,13 @@ TROUBLES: tuple[tuple[str, FleetReport, Weight, str, str], ...] = (
         Weight.LOOK,
         "the certificate of listen expires in 4 h",
         "without a restart",
+    ),
+    (
+        "segments that are not shipped",
+        fleet(worker(audit=UNSHIPPED), worker(1)),
+        Weight.LOOK,
+        "7 sealed audit segments are not shipped",
+        "goes with the pod",
     ),
     ("lost events", fleet(worker(audit=DROPPED)), Weight.WRONG, "5 audit events were lost since the start", "`seq`"),
     (

@@ -105,7 +105,7 @@ def _plain(value: Plain) -> str:
         case str():
             return _scalar(value)
         case list():
-            return f"[{', '.join(map(_scalar, value))}]"
+            return f"[{', '.join(_scalar(each) if isinstance(each, str) else str(each) for each in value)}]"
         case dict():
             return "{}"
         case _:

@@ -32,7 +32,17 @@ KINDS: dict[str, tuple[type, ...]] = {
 }
 WORDS = {
     *("$ref", "$defs", "$schema", "$comment", "title", "description", "default", "type", "properties", "required"),
-    *("additionalProperties", "propertyNames", "items", "minItems", "minLength", "pattern", "minimum", "maximum"),
+    *(
+        "additionalProperties",
+        "propertyNames",
+        "items",
+        "minItems",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "minimum",
+        "maximum",
+    ),
     *("enum", "anyOf", "exclusiveMinimum"),
 }
 
@@ -61,7 +71,8 @@ def _plain(schema: Mapping[str, Any], value: object, path: str) -> Iterator[str]
             for index, each in enumerate(value):
                 yield from faults(schema.get("items", {}), each, f"{path}[{index}]")
         case str():
-            if len(value) < schema.get("minLength", 0) or not re.search(schema.get("pattern", ""), value):
+            fits = schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
+            if not fits or not re.search(schema.get("pattern", ""), value):
                 yield f"{path}: of another form"
         case int() | float():
             if not schema.get("minimum", value) <= value <= schema.get("maximum", value):

@@ -198,8 +198,10 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
             (
                 SHIPPED % f"prefix: '{prefix}'",
                 [
-                    f"audit.ship.prefix: {prefix!r} has to end with a slash, without empty or dot segments, "
-                    "in plain letters"
+                    (
+                        f"audit.ship.prefix: {prefix!r} has to end with a slash, without empty or dot segments, "
+                        "in plain letters"
+                    )
                 ],
             )
             for prefix in ("trail", "/", "a//b/", "../", "a/./", "\u00e4/")

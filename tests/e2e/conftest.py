@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -49,14 +50,59 @@ WHOLE = "not soak"
 """What `make e2e` asks for: the soak proves nothing about clients, and takes as long as all the rest."""
 
 
+class Progress:
+    """Which tests of which file were chosen, and which of them ran to their end."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        chosen = session.config.option
+        parts = any("::" in argument for argument in session.config.args)
+        # Whoever leaves some tests out by name or mark has not run a file whole.
+        self._in_full = chosen.markexpr == WHOLE and not (chosen.keyword or chosen.deselect or parts)
+        self._left: dict[str, set[str]] = {}
+        for item in session.items:
+            self._left.setdefault(item.nodeid.partition("::")[0], set()).add(item.nodeid)
+
+    def ended(self, nodeid: str) -> None:
+        """Note that a test ran to its end, whatever became of it."""
+        self._left[nodeid.partition("::")[0]].discard(nodeid)
+
+    def whole(self) -> Iterator[str]:
+        """Yield the files of which every test ran."""
+        if self._in_full:
+            yield from (file for file, left in self._left.items() if not left)
+
+
+_PROGRESS = pytest.StashKey[Progress]()
+_MATRIX = pytest.StashKey[Matrix]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin to count."""
+    session.config.stash[_PROGRESS] = Progress(session)
+    session.config.stash[_MATRIX] = Matrix()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give the rows of a test to its file."""
+    item.config.stash[_MATRIX].suite = item.nodeid.partition("::")[0]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what became of the suites that ran whole: no part of one overwrites the whole."""
+    progress = session.config.stash.get(_PROGRESS, None)
+    if progress is None:
+        return
+    existing = (f"{path.relative_to(session.config.rootpath)}" for path in Path(__file__).parent.rglob("test_*.py"))
+    ran = list(progress.whole())
+    if ran:
+        session.config.stash[_MATRIX].write(FILE, ran, existing)
+
+
 @pytest.fixture(scope="session")
-def matrix(request: pytest.FixtureRequest) -> Iterator[Matrix]:
-    """Collect outcomes; they are written only by a run of everything, so that no part overwrites the whole."""
-    made = Matrix()
-    yield made
-    chosen = request.config.option
-    if chosen.markexpr in ("", WHOLE) and not chosen.keyword and request.config.args == ["tests/e2e"]:
-        made.write(FILE)
+def matrix(request: pytest.FixtureRequest) -> Matrix:
+    """Collect outcomes."""
+    return request.config.stash[_MATRIX]
 
 
 @pytest.fixture(params=STORES, ids=str)
@@ -84,8 +130,10 @@ def bucket(owner: Owner, request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note a failure, so that the fixture can show the store's log."""
+    """Note the end of a test, and a failure, so that the fixture can show the store's log."""
     report = yield
+    if report.when == "teardown":
+        item.config.stash[_PROGRESS].ended(item.nodeid)
     if report.failed:
         item.e2e_failed = True  # type: ignore[attr-defined]  # read back by the fixture of the same item
     return report

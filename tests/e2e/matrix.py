@@ -1,4 +1,8 @@
-"""Collect what became of which operation with which client on which store, and write the compatibility page of it."""
+"""Collect what became of which operation with which client on which store, and write the compatibility page of it.
+
+Rows belong to the test file that made them, and a file that ran whole replaces its own: the record says of each when,
+and at which commit.
+"""
 
 from __future__ import annotations
 
@@ -45,34 +49,52 @@ class Row(NamedTuple):
     @property
     def case(self) -> tuple[str, ...]:
         """What the outcome is of."""
-        return self.client, self.client_version, self.way, self.store, self.store_version, self.operation
+        return tuple([getattr(self, name) for name in _CASE])
 
 
 class Matrix:
-    """The rows of one run."""
+    """The rows of one run, by the test file that they are of."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, ...], Row] = {}
+        self._rows: dict[str, dict[tuple[str, ...], Row]] = {}
+        self.suite = ""
+        """The test file that is being run, from the repository on."""
 
     @contextmanager
     def row(self, row: Row) -> Iterator[None]:
         """Record what becomes of the block; one failure outweighs any number of passes."""
+        rows = self._rows.setdefault(self.suite, {})
         try:
             yield
         except BaseException:
-            self._rows[row.case] = row._replace(outcome=Outcome.FAILED, detail="")
+            rows[row.case] = row._replace(outcome=Outcome.FAILED, detail="")
             raise
-        self._rows.setdefault(row.case, row)
+        rows.setdefault(row.case, row)
 
-    def write(self, file: Path) -> None:
-        """Write the rows, sorted, so that a change shows as a difference; with the day and the commit of the run."""
-        rows = [{**row._asdict(), "outcome": row.outcome.value} for _case, row in sorted(self._rows.items())]
-        git = ("git", "-C", str(file.parent.parent), "rev-parse", "--short=12", "HEAD")
+    def write(self, file: Path, suites: Iterable[str], existing: Iterable[str]) -> None:
+        """Replace the rows of suites in a record; those of suites that do not exist any more are left out.
+
+        Rows are sorted, so that a change shows as a difference.
+        """
+        git = ("git", "-C", str(file.parent), "rev-parse", "--short=12", "HEAD")
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-        record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit, "rows": rows}
+        now = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit}
+        record = json.loads(file.read_text()) if file.exists() else {}
+        ran = {suite: rows for suite, rows in self._rows.items() if suite in set(suites)}
+        kept = set(existing) - ran.keys()
+        runs = {suite: run for suite, run in record.get("suites", {}).items() if suite in kept}
+        runs |= dict.fromkeys(ran, now)
+        rows = [row for row in record.get("rows", ()) if row["suite"] in runs.keys() - ran.keys()]
+        for suite, made in ran.items():
+            rows += [{**row._asdict(), "outcome": row.outcome.value, "suite": suite} for row in made.values()]
+        rows.sort(key=lambda row: (row["suite"], *(row[name] for name in _CASE)))
+        written = {"suites": dict(sorted(runs.items())), "rows": rows}
         file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-        file.with_suffix(".md").write_text(page(record))
+        file.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
+        file.with_suffix(".md").write_text(page(written))
+
+
+_CASE = ("client", "client_version", "way", "store", "store_version", "operation")
 
 
 # -- the page ------------------------------------------------------------------------------------------------------
@@ -82,8 +104,8 @@ _HEAD = """\
 
 # What works with which client
 
-Every cell is what a real client did in front of a real store, in one run of `make e2e` ({date}, commit {commit}).
-Each request that reached a store was signed by signproxy and is in its audit trail, and no client had a key of the
+Every cell is what a real client did in front of a real store, in a run of `make e2e` whose day and commit stand with
+it. Each request that reached a store was signed by signproxy and is in its audit trail, and no client had a key of the
 store. What went "through the S3 listener" was signed by the client with a key that signproxy had issued, and anew for
 the store.
 
@@ -100,20 +122,28 @@ small letters, are no clients: the requests of a release, written and merged by 
 
 def page(record: Mapping[str, Any]) -> str:
     """Return the page of a record."""
-    rows = [Row(**{**row, "outcome": Outcome(row["outcome"])}) for row in record["rows"]]
-    parts = [_HEAD.format(date=record["date"], commit=record["commit"])]
-    for client, way in dict.fromkeys((row.client, row.way) for row in rows):
-        section = [row for row in rows if (row.client, row.way) == (client, way)]
-        parts.append("\n".join(_section(client, way, section)) + "\n")
+    rows = [
+        (
+            told["suite"],
+            Row(**{name: told[name] for name in _CASE}, outcome=Outcome(told["outcome"]), detail=told["detail"]),
+        )
+        for told in record["rows"]
+    ]
+    parts = [_HEAD]
+    for client, way in dict.fromkeys((row.client, row.way) for _suite, row in rows):
+        section = [(suite, row) for suite, row in rows if (row.client, row.way) == (client, way)]
+        runs = {(run["date"], run["commit"]) for run in (record["suites"][suite] for suite, _row in section)}
+        parts.append("\n".join(_section(client, way, sorted(runs), [row for _suite, row in section])) + "\n")
     return "\n".join(parts)
 
 
-def _section(client: str, way: str, rows: list[Row]) -> Iterator[str]:
+def _section(client: str, way: str, runs: Iterable[tuple[str, str]], rows: list[Row]) -> Iterator[str]:
     versions = sorted({row.client_version for row in rows}, key=_version_key)
     stores = sorted({(row.store, row.store_version) for row in rows})
     yield f"## {client}{f', {way}' if way else ''}"
     yield ""
-    yield f"On {', '.join(f'{name} {version}' for name, version in stores)}."
+    ran = ", ".join(f"{date} at {commit}" for date, commit in runs)
+    yield f"On {', '.join(f'{name} {version}' for name, version in stores)}; run {ran}."
     yield ""
     yield f"| operation | {' | '.join(versions)} |"
     yield f"| --- |{' --- |' * len(versions)}"

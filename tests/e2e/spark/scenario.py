@@ -125,7 +125,7 @@ def maintenance(job: Job, table: str) -> None:
 
     def orphans() -> list[str]:
         # The procedure leaves alone what is younger than a day; its Java does as it is told.
-        jvm = job.spark._jvm
+        jvm: Any = job.spark._jvm
         loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(job.spark._jsparkSession, name)
         orphan = f"{loaded.location()}/data/orphan.parquet"
         loaded.io().newOutputFile(orphan).create().close()
@@ -261,7 +261,8 @@ def stream(job: Job) -> None:
         if failure is not None:
             raise RuntimeError(str(failure))
         count, distinct, last = job.sql(f"SELECT count(*), count(DISTINCT id), max(id) FROM {name}")[0]
-        return {"batches": query.lastProgress["batchId"], "rows": count, "distinct": distinct, "last": last}
+        progress: Any = query.lastProgress
+        return {"batches": progress["batchId"], "rows": count, "distinct": distinct, "last": last}
 
     job.step("stream", run)
 
@@ -285,7 +286,8 @@ def main(asked_file: str, told_file: str) -> None:
     maintenance(job, "sales.orders")
     job.step("end", lambda: job.rows(f"{job.writer}.sales.orders"))
     # Whatever the JVM ever held is in its heap, garbage included.
-    pid = spark._jvm.java.lang.ProcessHandle.current().pid()
+    jvm: Any = spark._jvm
+    pid = jvm.java.lang.ProcessHandle.current().pid()
     if asked["heap_dump"]:
         subprocess.run(
             (asked["jcmd"], str(pid), "GC.heap_dump", "-all", asked["heap_dump"]), check=True, stdout=sys.stderr

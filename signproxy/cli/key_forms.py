@@ -47,7 +47,11 @@ def variables(key: Key, endpoint: Endpoint) -> Iterator[str]:
     """Yield the lines of a shell that give the key to whatever looks for AWS' variables."""
     yield f"export AWS_ACCESS_KEY_ID={shlex.quote(key.access_key_id)}"
     yield f"export AWS_SECRET_ACCESS_KEY={shlex.quote(key.secret_access_key)}"
-    yield f"export AWS_SESSION_TOKEN={shlex.quote(key.session_token)}"
+    if key.session_token:
+        yield f"export AWS_SESSION_TOKEN={shlex.quote(key.session_token)}"
+    else:
+        # That of another key would be sent along.
+        yield "unset AWS_SESSION_TOKEN"
     if endpoint.region:
         yield f"export AWS_REGION={shlex.quote(endpoint.region)}"
     if endpoint.url:
@@ -59,7 +63,7 @@ def members(key: Key) -> dict[str, object]:
     return {
         "access-key-id": key.access_key_id,
         "secret-access-key": key.secret_access_key,
-        "session-token": key.session_token,
+        **({"session-token": key.session_token} if key.session_token else {}),
         "expires-at": key.expires_at,
     }
 
@@ -70,7 +74,7 @@ def process(key: Key) -> dict[str, object]:
         "Version": 1,
         "AccessKeyId": key.access_key_id,
         "SecretAccessKey": key.secret_access_key,
-        "SessionToken": key.session_token,
+        **({"SessionToken": key.session_token} if key.session_token else {}),
         "Expiration": key.expires_at,
     }
 

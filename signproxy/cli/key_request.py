@@ -7,7 +7,7 @@ import json
 import re
 import ssl
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from signproxy.config.loopback import is_loopback
@@ -21,7 +21,8 @@ MAX_ANSWER = 64 * 1024
 
 _URL = re.compile(r"https?://[0-9A-Za-z.\-_\[\]:]+(?:/[!\"$->A-~]*)?")
 
-_PARTS = ("access-key-id", "secret-access-key", "session-token", "expires-at")
+_PARTS = ("access-key-id", "secret-access-key", "expires-at")
+_TOKEN = "session-token"  # noqa: S105 - the name of a member
 
 
 class Key(NamedTuple):
@@ -30,6 +31,7 @@ class Key(NamedTuple):
     access_key_id: str
     secret_access_key: str
     session_token: str
+    """Empty for a key that has none."""
     expires_at: str
 
     def __repr__(self) -> str:
@@ -96,8 +98,12 @@ def _read(status: int, content: bytes) -> Key | Refusal:
         value = json.loads(content)
     except (ValueError, RecursionError):
         value = None
-    if status == 200 and isinstance(value, dict) and all(isinstance(value.get(part), str) for part in _PARTS):
-        return Key(*(value[part] for part in _PARTS))
+    if status == 200 and isinstance(value, dict):
+        parts: list[Any] = [value.get(part) for part in _PARTS]
+        token = value.get(_TOKEN, "")
+        if all(isinstance(part, str) for part in (*parts, token)):
+            access_key_id, secret, expires_at = parts
+            return Key(access_key_id, secret, token, expires_at)
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, dict):
         return Refusal(f"{status} {error.get('message')} (request {error.get('request_id')})")

@@ -45,6 +45,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", metavar="TIME", type=seconds, help="how long it is to live, for example 900, 30m or 1h"
     )
     parser.add_argument(
+        "--without-token",
+        action="store_true",
+        help="a key of an id and a secret only, for clients that take no session token; the id is long",
+    )
+    parser.add_argument(
         "--format",
         choices=[form.value for form in KeyForm],
         default=KeyForm.ENV.value,
@@ -98,6 +103,8 @@ def asked_of(options: argparse.Namespace) -> dict[str, object]:
         asked["table"] = options.table
     if options.seconds is not None:
         asked["seconds"] = max(1, int(options.seconds))
+    if options.without_token:
+        asked["without-token"] = True
     return asked
 
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "wait": ("signproxy.cli.wait", "wait until a server is ready"),
     "token": ("signproxy.cli.token", "inspect a bearer token, or make an opaque one"),
     "keys": ("signproxy.cli.keys", "issue S3 keys for the S3 listener, to clients that cannot sign remotely"),
+    "pipeline": ("signproxy.cli.pipeline", "answer questions from audit segments and stores' logs, with PySpark"),
     "demo": ("signproxy.demo.command", "run store, policy and server together, to try them"),
     "version": ("signproxy.cli.version", "print the version"),
 }
@@ -47,7 +48,7 @@ class Command(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code: 0 done, 1 invalid input, 2 wrong usage, 3 and 5 are a command's own."""
+    """Run a command line and return its exit code: 0 done, 1 invalid input, 2 wrong usage, or a command's own."""
     prepare_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     try:

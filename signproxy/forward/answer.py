@@ -13,6 +13,8 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # Looking a member up in its class calls Python code; the hot path does without.
 _SIZED = Body.SIZED
 _RENAMED = HOP_BY_HOP | {EVENT_ID}
+_BUT_CONNECTION = _RENAMED - {"connection"}
+_KEEP_ALIVE = b"\r\nConnection: keep-alive\r\n"
 
 
 class Answer:
@@ -61,12 +63,12 @@ class Answer:
         """
         self.begun = True
         self.status = head.status
-        names = head.fields.keys()
-        added = self._added if REQUEST_ID in names else f"{self._added}{REQUEST_ID}: {self._request_id}\r\n"
+        added = self._added if REQUEST_ID in head.fields else f"{self._added}{REQUEST_ID}: {self._request_id}\r\n"
         if self.closes:
             added += "Connection: close\r\n"
-        if not framing and names.isdisjoint(_RENAMED) and raw.startswith(b"HTTP/1.1 "):
-            return b"%b%b\r\n" % (raw[:-2], added.encode("ascii"))
+        kept = b"" if framing else _passed_on(head, raw)
+        if kept:
+            return b"%b%b\r\n" % (kept[:-2], added.encode("ascii"))
         dropped = _RENAMED | _named_by_connection(head)
         if framing:
             dropped |= {"content-length"}
@@ -76,6 +78,18 @@ class Answer:
             if name not in dropped
         ]
         return f"HTTP/1.1 {head.status} {head.reason}\r\n{''.join(lines)}{added}{framing}\r\n".encode("latin-1")
+
+
+def _passed_on(head: ResponseHead, raw: bytes) -> bytes:
+    """Return the store's own head without what goes without saying; nothing where more of it has to change."""
+    fields = head.fields
+    dropped = _RENAMED
+    if fields.get("connection") == "keep-alive":
+        # Stores in other letters than these are served all the same, a little slower.
+        raw, whole = raw.replace(_KEEP_ALIVE, b"\r\n", 1), raw
+        if len(raw) < len(whole):
+            dropped = _BUT_CONNECTION
+    return raw if dropped.isdisjoint(fields) and raw.startswith(b"HTTP/1.1 ") else b""
 
 
 def _named_by_connection(head: ResponseHead) -> frozenset[str]:

@@ -16,7 +16,7 @@ from signproxy.forward.times import Times
 from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, SourceStalled, Stalled, TargetLost, Truncated
-from signproxy.transfer.head import ResponseHead, read_response_head
+from signproxy.transfer.head import ResponseHead
 from signproxy.transfer.inspect import Inspect
 from signproxy.transfer.pump import pump
 
@@ -212,7 +212,7 @@ class Exchange:
             raw = await channel.head(HEAD_LIMIT, seconds)
             if raw is None:
                 raise _Silent
-            head = read_response_head(raw, self._method)
+            head = self._pool.heads.read(raw, self._method)
             if head.status >= 200:
                 self.first_byte_us = (perf_counter_ns() - started) // 1000
                 return Heard(head, raw)

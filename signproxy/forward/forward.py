@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns, time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from signproxy.audit.event import Verdict
 from signproxy.credentials.credentials import Credentials
@@ -40,6 +40,7 @@ _NONE, _SIZED, _CHUNKED = Body.NONE, Body.SIZED, Body.CHUNKED
 _GUARDED = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
 _REPEATABLE = frozenset(("GET", "HEAD", "PUT", "DELETE"))
 _WITH_BODY = frozenset(("PUT", "POST"))
+_WITHOUT = Passage(_NONE)
 _NO_BODY = "Content-Length: 0\r\n"
 _IN_CHUNKS = "Transfer-Encoding: chunked\r\n"
 
@@ -94,28 +95,28 @@ class Forwarder:
         Refused as long as nothing was answered; afterwards a fault ends the client's connection.
         """
         request = passed.forwardable.request
-        credentials = self._credentials.current(request.storage, request.bucket)
-        destination = self._addresses.find(request.storage, request.bucket)
-        passage = Passage(_NONE) if document else passage_of(passed.forwardable, head, seed)
+        bucket = request.bucket
+        credentials = self._credentials.current(request.storage, bucket)
+        destination = self._addresses.find(request.storage, bucket)
+        passage = _WITHOUT if document else passage_of(passed.forwardable, head, seed)
         outbound = self._outbound(passed, passage, head)
         if document:
             document = bound(outbound, document, request.delete_keys, partial=bool(passed.refused))
         outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_, checksum=passage.checksum)
-        errand = _Errand(
-            passed,
-            passage,
-            outbound,
-            document,
-            partial(self._resigner.head, outbound, destination, request.bucket, credentials),
-            Exchange(self._pool, destination.address, client, self._times, request.method),
-            answer,
-            outcome,
-        )
+        exchange = Exchange(self._pool, destination.address, client, self._times, request.method)
+        if request.operation in SLOW:
+            exchange.be_patient()
         started = perf_counter_ns()
         reusable = False
         try:
-            heard = await self._ask(errand, body)
-            reusable = await self._relay(errand, heard)
+            if passage.body is _NONE:
+                repeatable = not document and request.method in _REPEATABLE
+                message = self._resigner.head(outbound, destination, bucket, credentials, self._clock())
+                heard = await exchange.ask(message + document, repeatable=repeatable)
+            else:
+                sign = partial(self._resigner.head, outbound, destination, bucket, credentials)
+                heard = await self._upload(_Upload(passage, outbound, sign, exchange, answer), body)
+            reusable = await self._relay(passed, exchange, answer, outcome, heard)
             if client.is_full:
                 await client.drained(self._times.client_idle)
         except Broken as broken:
@@ -124,55 +125,53 @@ class Forwarder:
             # Whatever befalls the connection to the store has a name of its own.
             _break(outcome, Broken(Side.CLIENT, Reason.CLIENT_GONE, str(error)), client)
         finally:
-            errand.exchange.end(reusable=reusable)
+            exchange.end(reusable=reusable)
         outcome.status = answer.status
-        outcome.bytes_in = errand.exchange.uploaded or len(document)
-        outcome.connect_us = errand.exchange.connect_us
-        outcome.first_byte_us = errand.exchange.first_byte_us
+        outcome.bytes_in = exchange.uploaded or len(document)
+        outcome.connect_us = exchange.connect_us
+        outcome.first_byte_us = exchange.first_byte_us
         outcome.upstream_us = (perf_counter_ns() - started) // 1000
         return outcome
 
-    async def _ask(self, errand: _Errand, body: Incoming) -> Heard:
-        """Send the request, and return the head of the answer."""
-        passage, request, exchange = errand.passage, errand.request, errand.exchange
-        if request.operation in SLOW:
-            exchange.be_patient()
-        if passage.body is _NONE:
-            repeatable = not errand.document and request.method in _REPEATABLE
-            return await exchange.ask(errand.sign(self._clock()) + errand.document, repeatable=repeatable)
+    async def _upload(self, upload: _Upload, body: Incoming) -> Heard:
+        """Send the request with its body, and return the head of the answer."""
+        passage, outbound, sign, exchange, answer = upload
         if passage.small:
             # One write carries all of it, and what is wrong with it never begins to reach the store.
-            errand.answer.invite()
+            answer.invite()
             content = await _collected(exchange, passage, body)
-            errand.outbound.framing = f"Content-Length: {len(content)}\r\n"
-            return await exchange.ask(errand.sign(self._clock()) + content, repeatable=False)
+            outbound.framing = f"Content-Length: {len(content)}\r\n"
+            return await exchange.ask(sign(self._clock()) + content, repeatable=False)
 
         def outgoing(channel: Channel) -> Outgoing:
             return Outgoing(channel, passage.body, passage.length, idle=self._times.idle)
 
         if passage.body is _CHUNKED:
             exchange.most = self._most + SMALL_FRAMED
-        message = errand.sign(self._clock())
-        return await exchange.upload(message, body, outgoing, passage.inspect, errand.answer.invite)
+        return await exchange.upload(sign(self._clock()), body, outgoing, passage.inspect, answer.invite)
 
-    async def _relay(self, errand: _Errand, heard: Heard) -> bool:
+    async def _relay(
+        self, passed: Passed, exchange: Exchange, answer: Answer, outcome: ForwardOutcome, heard: Heard
+    ) -> bool:
         """Bring the answer to the client; return whether the connection to the store can be used again."""
-        head, outcome = heard.head, errand.outcome
-        outcome.upstream_status = head.status
+        head = heard.head
+        outcome.upstream_status = status = head.status
         # versitygw sends it twice, and what is repeated is joined.
         outcome.upstream_request_id = head.fields.get(REQUEST_ID, "").partition(",")[0]
-        if errand.exchange.early:
-            errand.answer.closes = True
-        relay = Relay(errand.exchange.channel, errand.answer, self._times)
+        if exchange.early:
+            answer.closes = True
+        relay = Relay(exchange.channel, answer, self._times)
         verdict = None
-        change = self._change(errand.passed, head.status)
+        change = None
+        if status == 200:
+            change = self._change(passed)
+            if change is None and passed.forwardable.request.operation in SLOW:
+                verdict = BodyVerdict()
         try:
             if change is not None:
                 ended = await relay.change(heard, change)
             else:
-                if head.status == 200 and errand.request.operation in SLOW:
-                    verdict = BodyVerdict()
-                ended = await relay.pass_on(heard, verdict)
+                ended = (verdict is None and relay.at_once(heard)) or await relay.pass_on(heard, verdict)
         finally:
             outcome.bytes_out = relay.sent
             if verdict is not None:
@@ -215,10 +214,8 @@ class Forwarder:
             outbound.remove("accept-encoding")
         return outbound
 
-    def _change(self, passed: Passed, status: int) -> Change | None:
-        """Return how the answer's document is changed; None where it goes to the client as it is."""
-        if status != 200:
-            return None
+    def _change(self, passed: Passed) -> Change | None:
+        """Return how the document of an answer is changed; None where it goes to the client as it is."""
         request = passed.forwardable.request
         if passed.refused:
             return partial(merged, refused=passed.refused)
@@ -227,31 +224,15 @@ class Forwarder:
         return None
 
 
-class _Errand:
-    """A request that is being forwarded."""
+class _Upload(NamedTuple):
+    """A request with a body, on its way."""
 
-    __slots__ = ("answer", "document", "exchange", "outbound", "outcome", "passage", "passed", "request", "sign")
-
-    def __init__(  # noqa: PLR0913, PLR0917 - all that belongs to one request
-        self,
-        passed: Passed,
-        passage: Passage,
-        outbound: Outbound,
-        document: bytes,
-        sign: Callable[[float], bytes],
-        exchange: Exchange,
-        answer: Answer,
-        outcome: ForwardOutcome,
-    ) -> None:
-        self.passed = passed
-        self.request = passed.forwardable.request
-        self.passage = passage
-        self.outbound = outbound
-        self.document = document
-        self.sign = sign
-        self.exchange = exchange
-        self.answer = answer
-        self.outcome = outcome
+    passage: Passage
+    outbound: Outbound
+    sign: Callable[[float], bytes]
+    """Returns the head, signed at a time."""
+    exchange: Exchange
+    answer: Answer
 
 
 def place_of(passed: Passed) -> Place:

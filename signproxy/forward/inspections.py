@@ -10,9 +10,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from signproxy.errors import Reason, Refused
+from signproxy.errors import Reason
 from signproxy.s3.aws_chunked import ChunkedPayload, UnsignedWatch
 from signproxy.s3.checksums import checksum
+from signproxy.s3.faults import Fault, S3Refused
 
 
 class Check(Protocol):
@@ -45,7 +46,8 @@ class HashCheck:
         """Raise Refused with PAYLOAD_HASH."""
         found = self._hash.hexdigest()
         if found != self._declared:
-            raise Refused(Reason.PAYLOAD_HASH, f"declared {self._declared}, found {found}")
+            told = f"declared {self._declared}, found {found}"
+            raise S3Refused(Reason.PAYLOAD_HASH, Fault.CONTENT_SHA256, self._declared, found, detail=told)
 
 
 class ChecksumCheck:
@@ -64,7 +66,10 @@ class ChecksumCheck:
         """Raise Refused with CONTENT_MD5 or CHECKSUM_MISMATCH."""
         found = self._checksum.base64()
         if found != self._declared:
-            raise Refused(self._reason, f"{self.name}: declared {self._declared[:128]!r}, found {found}")
+            told = f"{self.name}: declared {self._declared[:128]!r}, found {found}"
+            if self._reason is Reason.CONTENT_MD5:
+                raise S3Refused(self._reason, Fault.CONTENT_MD5, self._declared, found, detail=told)
+            raise S3Refused(self._reason, Fault.CHECKSUM, self.name.upper(), detail=told)
 
 
 class Witness:

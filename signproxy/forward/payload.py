@@ -9,6 +9,7 @@ from signproxy.forward.inspections import Check, ChecksumCheck, Decoded, HashChe
 from signproxy.forward.reframed import Reframed
 from signproxy.s3.aws_chunked import ChunkedPayload, UnsignedWatch
 from signproxy.s3.checksums import is_known
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded import Forwardable
 from signproxy.s3.operation import Operation
 from signproxy.s3.payload import Carriage, Payload, PayloadMode, reframed_length
@@ -44,6 +45,9 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     """The algorithms that are verified on the way."""
 
 
+_WITHOUT = Passage(_NO_BODY)
+
+
 def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature | None) -> Passage:
     """Return how the body of a request is sent on; raise Refused where it cannot be."""
     payload, storage = forwardable.payload, forwardable.request.storage
@@ -51,8 +55,9 @@ def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature 
         return _chunked(payload, storage, head, seed)
     if head.body is _NO_BODY or (head.body is _SIZED and not head.length):
         if payload.mode is _HASHED and payload.declared != EMPTY_SHA256:
-            raise Refused(Reason.PAYLOAD_HASH, f"declared {payload.declared}, and there is no body")
-        return Passage(_NO_BODY)
+            told = f"declared {payload.declared}, and there is no body"
+            raise S3Refused(Reason.PAYLOAD_HASH, Fault.CONTENT_SHA256, payload.declared, EMPTY_SHA256, detail=told)
+        return _WITHOUT
     length = head.length if head.body is _SIZED else None
     if length is None and not storage.accepts_chunked_transfer:
         raise Refused(Reason.LENGTH_REQUIRED, f"storage {storage.name!r} takes no body without its length")

@@ -12,6 +12,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.addresses import Address
 from signproxy.forward.times import Times
 from signproxy.transfer.channel import Channel
+from signproxy.transfer.heads import ResponseHeads
 
 Connect = Callable[[Address], Awaitable[Channel]]
 
@@ -37,7 +38,7 @@ class _Host:
 class Pool:
     """Connections to stores, those in use and those that wait for use; one pool per process."""
 
-    __slots__ = ("_closed", "_connect", "_hosts", "_limit", "_loop", "_most_idle", "_sweeper", "_times")
+    __slots__ = ("_closed", "_connect", "_hosts", "_limit", "_loop", "_most_idle", "_sweeper", "_times", "heads")
 
     def __init__(
         self, times: Times, *, connections: int = 1024, idle: int = 128, connect: Connect | None = None
@@ -50,6 +51,8 @@ class Pool:
         self._hosts: dict[Address, _Host] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
+        self.heads = ResponseHeads()
+        """What the stores answered last: what they answer next is much like it."""
 
     @property
     def open(self) -> int:

@@ -38,6 +38,19 @@ class Relay:
         self.sent = 0
         """Bytes of the body that went to the client."""
 
+    def at_once(self, heard: Heard) -> bool:
+        """Pass the answer on as it is where all of it is there and small; return whether that was so."""
+        head, raw = heard
+        length = head.length
+        if head.body is _NONE:
+            self._answer.bodiless(head, raw)
+            return True
+        if head.body is not _SIZED or length > SMALL or self._channel.unread() < length:
+            return False
+        self._answer.whole(head, raw, self._channel.take(length))
+        self.sent = length
+        return True
+
     async def pass_on(self, heard: Heard, verdict: BodyVerdict | None) -> bool:
         """Pass the answer on as it is; return whether it ended exactly. Raise Refused or Broken."""
         head, raw = heard
@@ -45,10 +58,7 @@ class Relay:
             self._answer.bodiless(head, raw)
             return True
         if head.body is _SIZED and head.length <= SMALL and verdict is None:
-            if self._channel.unread() >= head.length:
-                body = self._channel.take(head.length)
-            else:
-                body = await self._collected(heard, SMALL)
+            body = await self._collected(heard, SMALL)
             self._answer.whole(head, raw, body)
             self.sent = len(body)
             return True

@@ -48,7 +48,10 @@ TABLE_RULES = Rules()
 """What is open in a table, and where nothing is known to lie."""
 _OPEN_KEYS = Rules(OperationsAllowed.TABLE, KeyRules.S3)
 
-_OF_BUCKET = frozenset({Operation.HEAD_BUCKET, Operation.GET_BUCKET_LOCATION})
+# Tuples and names of their own: looking a member up in its class, or in a set, calls Python code.
+_OF_BUCKET = (Operation.HEAD_BUCKET, Operation.GET_BUCKET_LOCATION)
+_DELETE_OBJECTS = Operation.DELETE_OBJECTS
+_STRICT = KeyRules.STRICT
 
 _OF_A_COPY_SOURCE = frozenset({Reason.METADATA_PROTECTED, Reason.METADATA_SEALED, Reason.NOT_IN_SCOPE, Reason.CEILING})
 """What is told of a copy source as it is; every other refusal is that of a source outside."""
@@ -156,7 +159,7 @@ class ForwardGate:
         operation = request.operation
         if operation in _OF_BUCKET:
             return Passed(_of_bucket(case), forwardable)
-        if operation is Operation.DELETE_OBJECTS:
+        if operation is _DELETE_OBJECTS:
             return self._bulk(case, forwardable)
         source = request.copy_source
         judged = self._decide(case, case.reached, request if source is None else replace(request, copy_source=None))
@@ -171,14 +174,16 @@ class ForwardGate:
         """Judge what a request addresses for the volume, or the tables, that it lies in. Raise Refused."""
         state, subject = case.state, case.subject
         addressee = (addressed(request) or ("",))[0]
-        for catalog in [each.catalog for each in reached]:
-            volume = catalog.volumes.find(request.bucket, addressee)
+        for place in reached:
+            catalog = place.catalog
+            volume = catalog.volumes.find(request.bucket, addressee) if catalog.volumes else None
             if volume is not None:
                 check_carried(subject.caller, volume.id)
                 decision = decide_volume(state, catalog, subject, volume, request)
                 return _Judged(decision, catalog.name, "", volume.rules.keys)
         unowned: Refused | None = None
-        for catalog in [each.catalog for each in reached]:
+        for place in reached:
+            catalog = place.catalog
             try:
                 found = self._owners(case, catalog, request)
             except Refused as refused:
@@ -188,12 +193,13 @@ class ForwardGate:
                 unowned = unowned or refused
                 continue
             if isinstance(found, Deny):
-                return _Judged(found, catalog.name, "", KeyRules.STRICT)
+                return _Judged(found, catalog.name, "", _STRICT)
             owners, standing = found
-            for table in owners:
-                check_carried(subject.caller, table.id, table.uuid)
+            if subject.caller.scopes:
+                for table in owners:
+                    check_carried(subject.caller, table.id, table.uuid)
             decision = decide(state, catalog, subject, owners, request, standing)
-            return _Judged(decision, catalog.name, owners[0].uuid if owners else "", KeyRules.STRICT)
+            return _Judged(decision, catalog.name, owners[0].uuid if owners else "", _STRICT)
         raise unowned or Refused(Reason.LOCATION_UNOWNED, f"bucket {request.bucket!r}, key {addressee!r}")
 
     def _owners(
@@ -290,9 +296,12 @@ class ForwardGate:
 def _rules(case: _Case) -> Rules:
     """Return what is open at the place that a request addresses, before it is known what it is."""
     wire = case.wire
-    held = [reached.catalog.volumes for reached in case.reached if reached.catalog.volumes]
-    if not held:
+    for reached in case.reached:
+        if reached.catalog.volumes:
+            break
+    else:
         return TABLE_RULES
+    held = [reached.catalog.volumes for reached in case.reached if reached.catalog.volumes]
     addressee = decoded_key(wire) if wire.raw_key else list_prefix(wire)
     for volumes in held:
         volume = volumes.find(wire.bucket, addressee)
@@ -347,7 +356,8 @@ def _of_bucket(case: _Case) -> Allow:
 
 def _buckets(passage: Passage, state: PolicyState, subject: Subject, wire: ForwardWire) -> BucketsShown:
     """Return the listed buckets that the subject may know of. Raise Refused."""
-    passage.call = service_operation(wire).s3_name
+    asked = service_operation(wire)
+    passage.call = asked.operation.s3_name
     if not state.remote_signing:
         raise Refused(Reason.REMOTE_SIGNING_OFF, "off for the whole system")
     refusals = {name: refusal_of(state, catalog, subject) for name, catalog in state.catalogs.items()}
@@ -362,4 +372,6 @@ def _buckets(passage: Passage, state: PolicyState, subject: Subject, wire: Forwa
             for reached in listed
         )
     ]
-    return BucketsShown(tuple(sorted(shown)))
+    names = sorted(name for name in shown if name.startswith(asked.prefix or "") and name > asked.after)
+    most = asked.most
+    return BucketsShown(tuple(names[:most]), asked.prefix, names[most - 1] if len(names) > most else "")

@@ -33,6 +33,10 @@ class BucketsShown(msgspec.Struct, frozen=True, gc=False):
     """The answer to a list of buckets."""
 
     names: tuple[str, ...]
+    prefix: str | None = None
+    """What was asked for, where something was."""
+    next_token: str = ""
+    """Where the next part of the list goes on; empty at its end."""
 
 
 class Together(msgspec.Struct, frozen=True, gc=False):

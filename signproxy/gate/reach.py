@@ -11,6 +11,7 @@ from signproxy.policy.buckets import Reached
 from signproxy.policy.catalog import Catalog, CatalogKind
 from signproxy.policy.learning import Authorizer
 from signproxy.policy.state import PolicyState
+from signproxy.s3.forwarded import bucket_unknown
 
 _KEPT = 4096
 """Callers and buckets; each some 300 bytes, and the values that it keeps alive."""
@@ -60,7 +61,7 @@ class Reach:
 def _search(state: PolicyState, subject: Subject, bucket: str) -> tuple[Reached, ...]:
     if not state.remote_signing:
         raise Refused(Reason.REMOTE_SIGNING_OFF, "off for the whole system")
-    furthest = Refused(Reason.ENDPOINT_UNKNOWN, f"no storage lists bucket {bucket!r}, and no volume is for it")
+    furthest = bucket_unknown(bucket, "no storage lists it, and no volume is for it")
     reached: list[Reached] = []
     for candidate in state.buckets.of(bucket):
         refusal = refusal_of(state, candidate.catalog, subject)

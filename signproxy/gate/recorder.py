@@ -151,13 +151,16 @@ class Recorder:
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
-    def refused(self, passage: Passage, reason: Reason, detail: str) -> None:
-        """Record a refusal or failure; a passage that is closed already has had its event."""
+    def refused(self, passage: Passage, reason: Reason, detail: str, status: int | None = None) -> None:
+        """Record a refusal or failure; a passage that is closed already has had its event.
+
+        `status` is what the caller is told, where it is another than that of the reason.
+        """
         if passage.closed:
             return
         passage.closed = True
         verdict = Verdict.DENY if reason.status in _DENIALS else Verdict.ERROR
-        event = self._event(passage, perf_counter_ns(), verdict, reason.code, _status_of(passage, reason))
+        event = self._event(passage, perf_counter_ns(), verdict, reason.code, _status_of(passage, reason, status))
         event.detail = detail
         if passage.request is not None:
             event.s3_op = passage.request.s3_name
@@ -269,11 +272,11 @@ class Recorder:
         return event
 
 
-def _status_of(passage: Passage, reason: Reason) -> int:
+def _status_of(passage: Passage, reason: Reason, told: int | None) -> int:
     """Return the status that the caller is told: S3's clients know others than Iceberg's."""
     if passage.kind is not _FORWARD or reason is Reason.CLIENT_GONE:
         return reason.status
-    return s3_code(reason).status
+    return s3_code(reason).status if told is None else told
 
 
 def _as_answered(event: AuditEvent, unavailable: Refused) -> AuditEvent:

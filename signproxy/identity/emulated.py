@@ -4,18 +4,23 @@ A key has the three parts that every S3 client takes. Its id is random; its secr
 only those know who share the operator's secrets; its session token is the sealed word of who holds it, what it is good
 for, and until when, and names the id that it belongs to. Such a key is no authority: whoever vouched for its holder has
 to do so still, and grants are judged live like those of any other caller.
+
+Clients that take an id and a secret only are given a key of two parts: its id is the sealed word itself, which then
+names no id. Parts of the one kind are nothing to the other.
 """
 
 from __future__ import annotations
 
 import base64
 import os
+from enum import Enum
 from typing import Protocol
 
 import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.model import KeyScope, Pod, Principal, TableScope
+from signproxy.s3.presented import MAX_ACCESS_KEY_ID
 from signproxy.sealing import Deriver, SealBroken, Sealer
 
 ACCESS_KEY_PREFIX = "SPK1"
@@ -23,6 +28,9 @@ ACCESS_KEY_PREFIX = "SPK1"
 
 SESSION_TOKEN_PREFIX = "spk1."  # noqa: S105 - the beginning of tokens, and no token
 """What `sealing.Purpose.S3_KEY` begins with, and no bearer token does."""
+
+_WHOLE_PREFIX = f"{ACCESS_KEY_PREFIX}."
+"""What an id that holds the sealed word begins with, in place of `SESSION_TOKEN_PREFIX`; no random one has the dot."""
 
 _ID_BYTES = 10
 """16 characters of base32: an id is as long as those of AWS, which some clients check."""
@@ -41,12 +49,20 @@ class Vouching(Protocol):
         """Return the principal with no more than is left to it; raise Refused where nobody vouches for it."""
 
 
+class Parts(Enum):
+    """How many parts a key is handed out in."""
+
+    THREE = "id, secret and session token"
+    TWO = "id and secret"
+
+
 class IssuedKey(msgspec.Struct, frozen=True, gc=False):
     """A key as its holder gets it."""
 
     access_key_id: str
     secret_access_key: str
     session_token: str
+    """Empty for a key of two parts."""
     expires_at: float
     """Unix time."""
 
@@ -68,9 +84,10 @@ class Held(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Word(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a session token holds."""
+    """What a session token holds, or an id that needs none."""
 
     access_key_id: str
+    """Empty where it stands in the id itself."""
     kid: str
     """Of the key that the secret is derived with."""
     issued_at: float
@@ -108,7 +125,14 @@ class EmulatedKeys:
         self._seconds = max_seconds
 
     def issue(
-        self, principal: Principal, scope: KeyScope | None, seconds: float, now: float, bearer: str = ""
+        self,
+        principal: Principal,
+        scope: KeyScope | None,
+        seconds: float,
+        now: float,
+        bearer: str = "",
+        *,
+        parts: Parts = Parts.THREE,
     ) -> IssuedKey:
         """Return a key for a principal who was just found by something else than a key. It reaches no further than he.
 
@@ -131,7 +155,9 @@ class EmulatedKeys:
         if principal.scope is not None:
             # What is made of a token for one table lives no longer than it does.
             expires_at = min(expires_at, principal.expires_at)
-        access_key_id = ACCESS_KEY_PREFIX + base64.b32encode(os.urandom(_ID_BYTES)).decode()
+        access_key_id = ""
+        if parts is Parts.THREE:
+            access_key_id = ACCESS_KEY_PREFIX + base64.b32encode(os.urandom(_ID_BYTES)).decode()
         kid = self._deriver.kid
         word = _Word(
             access_key_id,
@@ -153,23 +179,31 @@ class EmulatedKeys:
             session_token = self._sealer.seal(_encode(word))
         except SealBroken as broken:
             raise Refused(Reason.TOKEN_CLAIM, f"too much for a key: {broken}") from None
+        if not access_key_id:
+            access_key_id, session_token = _WHOLE_PREFIX + session_token.removeprefix(SESSION_TOKEN_PREFIX), ""
+            if len(access_key_id) > MAX_ACCESS_KEY_ID:
+                told = f"too much for a key without a session token: an id of {len(access_key_id)} characters"
+                raise Refused(Reason.TOKEN_CLAIM, told)
         return IssuedKey(access_key_id, self._secret(kid, access_key_id), session_token, expires_at)
 
     def open(self, access_key_id: str, session_token: str, now: float) -> Held:
-        """Return who holds a key, as issuers and settings are now.
+        """Return who holds a key, as issuers and settings are now; a key of two parts has an empty session token.
 
         Raise Refused (ACCESS_KEY_UNKNOWN, KEY_EXPIRED) for parts that were not issued here and as one key, for a key
         that has ended, and for one whose holder nobody vouches for any more. Whether he has its secret is left to his
         signature.
         """
+        whole = not session_token and is_whole_id(access_key_id)
+        sealed = SESSION_TOKEN_PREFIX + access_key_id.removeprefix(_WHOLE_PREFIX) if whole else session_token
+        holds = "access key id" if whole else "session token"
         try:
-            word = _decode(self._sealer.open(session_token))
+            word = _decode(self._sealer.open(sealed))
         except SealBroken as broken:
-            raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"the session token is {broken}") from None
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"the {holds} is {broken}") from None
         except msgspec.MsgspecError:
-            raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a session token of another version") from None
-        if word.access_key_id != access_key_id:
-            raise Refused(Reason.ACCESS_KEY_UNKNOWN, "the session token is that of another key")
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"a {holds} of another version") from None
+        if not access_key_id or word.access_key_id != ("" if whole else access_key_id):
+            raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"the {holds} is that of another key")
         expires_at = min(word.expires_at, word.issued_at + self._seconds)
         if now >= expires_at:
             raise Refused(Reason.KEY_EXPIRED, f"{now - expires_at:.0f} s ago; a key of {word.name!r}")
@@ -202,6 +236,11 @@ class EmulatedKeys:
 def is_session_token(token: str) -> bool:
     """Whether a session token claims to be one of a key that was issued here."""
     return token.startswith(SESSION_TOKEN_PREFIX)
+
+
+def is_whole_id(access_key_id: str) -> bool:
+    """Whether an access key id claims to say by itself who holds it."""
+    return access_key_id.startswith(_WHOLE_PREFIX)
 
 
 def _within(scope: KeyScope, limit: TableScope) -> bool:

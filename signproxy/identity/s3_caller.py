@@ -3,7 +3,8 @@
 What a request carries decides how it is judged, and nothing else is tried once that fails: a key that has ended is
 refused, and not taken for a caller from within the pod.
 
-    a signature, or a presigned URL, with a session token of ours    a key that signproxy issued; fully verified
+    a signature, or a presigned URL, with a session token of ours,
+    or with an access key id of ours that needs none                 a key that signproxy issued; fully verified
     `Authorization: Bearer`                                          a bearer token
     a signature around any other session token                       a bearer token, as SDKs can carry it
     nothing, or a signature by a key that is nobody's here           the pod itself, where that is switched on
@@ -11,18 +12,20 @@ refused, and not taken for a caller from within the pod.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator, Known
-from signproxy.identity.emulated import ACCESS_KEY_PREFIX, EmulatedKeys, is_session_token
+from signproxy.identity.emulated import ACCESS_KEY_PREFIX, EmulatedKeys, is_session_token, is_whole_id
 from signproxy.identity.peer import Peer
 from signproxy.identity.pod_caller import PodIdentity
 from signproxy.model import Principal
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.presented import Presented, read_authorization, read_presigned
 from signproxy.s3.verify import SeedSignature, Verifier, verify
 
@@ -34,6 +37,9 @@ REMEMBERED = 4_096
 
 _BEARER = "bearer "
 _PRESIGNED = "x-amz-"
+_VERSION_2 = re.compile(r"(?:^|&)AWSAccessKeyId=")
+_ID_SHOWN = 128
+"""Characters, as many as the ids of AWS may have."""
 _SINGLE = ("authorization", "host", "x-amz-security-token", "x-amz-content-sha256", "x-amz-date")
 _HINT = "neither a signature nor a bearer token: the client's credential provider failed or is not configured"
 
@@ -98,17 +104,23 @@ class S3Callers:
         self._proved: OrderedDict[tuple[str, str], _Proved] = OrderedDict()
 
     def identify(
-        self, method: str, target: str, headers: Headers, peer: Peer, now: float
+        self,
+        method: str,
+        target: str,
+        headers: Headers,
+        peer: Peer,
+        now: float,
+        named: Mapping[str, str] | None = None,
     ) -> Caller | Awaitable[Caller]:
         """Return the caller of a request; an awaitable only where an issuer's keys must be asked for first.
 
-        `target` is the request's own, byte for byte; names of headers are in lower case. Raise Refused.
+        `target` is the request's own, byte for byte; names of headers are in lower case. `named` are the headers by
+        name, where whoever read them made sure that those that count are there once. Raise Refused.
         """
         path, mark, query = target.partition("?")
         raw_query = query if mark else None
-        named = dict(headers)
-        if len(named) != len(headers):
-            _check_single(headers)
+        if named is None:
+            named = _by_name(headers)
         authorization = named.get("authorization")
         if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
             return self._by_bearer(authorization[len(_BEARER) :].strip(" "), raw_query)
@@ -116,23 +128,23 @@ class S3Callers:
             presigned = read_presigned(query, named)
             if presigned is not None:
                 presented, rest = presigned
-                if not is_session_token(presented.session_token):
+                if not _is_issued(presented):
                     # Of a bearer token no signature would be a proof, and a URL stands in logs and histories.
-                    raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a presigned URL without the session token of a key")
+                    raise _unknown(presented, "a presigned URL without the session token of a key")
                 return self._by_key(presented, method, path, query, rest, headers, now)
         if authorization is not None:
             presented = read_authorization(authorization, named)
             token = presented.session_token
-            if is_session_token(token):
+            if _is_issued(presented):
                 return self._by_key(presented, method, path, raw_query, raw_query, headers, now)
             if token:
                 return self._by_bearer(token, raw_query)
             if presented.access_key_id.startswith(ACCESS_KEY_PREFIX):
-                raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a key without its session token")
+                raise _unknown(presented, "a key without its session token")
             if self._pod is None:
-                raise Refused(Reason.ACCESS_KEY_UNKNOWN, "a key that was not issued here, without a session token")
+                raise _unknown(presented, "a key that was not issued here, without a session token")
         if self._pod is None:
-            raise Refused(Reason.ANONYMOUS_REQUEST, _HINT)
+            raise _anonymous(query)
         found, token = self._pod.identify(headers, peer)
         return self._caller(found, How.POD, raw_query, token)
 
@@ -185,6 +197,38 @@ class S3Callers:
         if len(self._proved) >= REMEMBERED:
             self._proved.popitem(last=False)
         self._proved[parts] = proved
+
+
+def _anonymous(query: str) -> Refused:
+    if _VERSION_2.search(query):
+        told = "a presigned URL of Signature Version 2"
+        return S3Refused(Reason.AUTHORIZATION_MALFORMED, Fault.SIGNATURE_VERSION, detail=told)
+    return Refused(Reason.ANONYMOUS_REQUEST, _HINT)
+
+
+def _unknown(presented: Presented, told: str) -> Refused:
+    # No id that is issued here with a session token is longer, and one without holds what a token holds.
+    fact = presented.access_key_id if len(presented.access_key_id) <= _ID_SHOWN else ""
+    return S3Refused(Reason.ACCESS_KEY_UNKNOWN, Fault.KEY_UNKNOWN, fact, detail=told)
+
+
+def _is_issued(presented: Presented) -> bool:
+    """Whether a signature claims to be by a key that was issued here. Raise Refused for the parts of two kinds."""
+    token = presented.session_token
+    if is_whole_id(presented.access_key_id):
+        if token:
+            # Which of the two counts nobody could tell.
+            told = "a session token beside a key that has none"
+            raise S3Refused(Reason.ACCESS_KEY_UNKNOWN, Fault.TOKEN_INVALID, detail=told)
+        return True
+    return is_session_token(token)
+
+
+def _by_name(headers: Headers) -> Mapping[str, str]:
+    named = dict(headers)
+    if len(named) != len(headers):
+        _check_single(headers)
+    return named
 
 
 def _check_single(headers: Headers) -> None:

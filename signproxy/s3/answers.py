@@ -36,15 +36,22 @@ def error_xml(code: str, message: str, resource: str, request_id: str, extra: It
 
 
 def list_buckets_xml(
-    names: Iterable[str], *, owner: str = "signproxy", created: str = "1970-01-01T00:00:00.000Z"
+    names: Iterable[str],
+    *,
+    prefix: str | None = None,
+    next_token: str = "",
+    owner: str = "signproxy",
+    created: str = "1970-01-01T00:00:00.000Z",
 ) -> bytes:
-    """Return a ListAllMyBucketsResult."""
+    """Return a ListAllMyBucketsResult; `next_token` is where the next part of it goes on."""
     buckets = "".join(
         [f"<Bucket>{_element('Name', name)}{_element('CreationDate', created)}</Bucket>" for name in names]
     )
     return (
         f"{_DECLARATION}<ListAllMyBucketsResult {_NAMESPACE}><Owner>{_element('ID', owner)}"
-        f"{_element('DisplayName', owner)}</Owner><Buckets>{buckets}</Buckets></ListAllMyBucketsResult>"
+        f"{_element('DisplayName', owner)}</Owner><Buckets>{buckets}</Buckets>"
+        f"{'' if prefix is None else _element('Prefix', prefix)}"
+        f"{_element('ContinuationToken', next_token) if next_token else ''}</ListAllMyBucketsResult>"
     ).encode()
 
 

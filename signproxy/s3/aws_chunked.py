@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from hmac import compare_digest
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.checksums import checksum, is_known
 from signproxy.s3.chunk_framing import ChunkFraming, Data, Piece
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.payload import Payload, PayloadMode
 from signproxy.s3.sigv4 import ALGORITHM
 from signproxy.s3.verify import SeedSignature
@@ -19,6 +21,7 @@ _JOINED = 256
 """Pieces of data that become one: of a body in chunks of a byte, each piece would cost two hundred."""
 
 _SIGNATURE = "x-amz-trailer-signature"
+_IS_SIGNATURE = re.compile("[0-9a-f]{64}")
 _CHECKSUM = "x-amz-checksum-"
 _EMPTY = sha256().hexdigest()
 
@@ -43,12 +46,19 @@ class _Trailer:
         if [name for name, _ in trailers] != ([self._name] if self._name else []):
             came = ", ".join(name for name, _ in trailers) or "none"
             reason = Reason.CHUNK_MALFORMED if trailers else Reason.CHUNK_INCOMPLETE
-            raise Refused(reason, f"trailer {came}, announced was {self._name or 'none'}")
+            told = f"trailer {came}, announced was {self._name or 'none'}"
+            raise S3Refused(reason, Fault.TRAILER_FORM, detail=told)
         self.values.update(trailers)
         if self._checksum is not None:
             computed = self._checksum.base64()
-            if self.values[self._name] != computed:
-                raise Refused(Reason.CHECKSUM_MISMATCH, f"{self._name} of what arrived is {computed}")
+            declared = self.values[self._name]
+            if declared != computed:
+                told = f"{self._name} of what arrived is {computed}"
+                if len(declared) != len(computed):
+                    # No value of this algorithm is that long.
+                    raise S3Refused(Reason.CHECKSUM_MISMATCH, Fault.TRAILER_VALUE, self._name, detail=told)
+                algorithm = self._name.removeprefix(_CHECKSUM).upper()
+                raise S3Refused(Reason.CHECKSUM_MISMATCH, Fault.CHECKSUM, algorithm, detail=told)
 
 
 class UnsignedWatch(ChunkFraming):
@@ -86,7 +96,17 @@ class ChunkedPayload(ChunkFraming):
     final chunk and the trailer were seen and match. A store that was promised the whole length then makes no object.
     """
 
-    __slots__ = ("_chain", "_held", "_joined", "_last_size", "_released", "_signed", "_trailer", "_trailer_signed")
+    __slots__ = (
+        "_chain",
+        "_chunks",
+        "_held",
+        "_joined",
+        "_last_size",
+        "_released",
+        "_signed",
+        "_trailer",
+        "_trailer_signed",
+    )
 
     def __init__(self, payload: Payload, seed: SeedSignature | None) -> None:
         """`seed` is what the chunks are signed from; None where the caller proved himself in another way."""
@@ -99,6 +119,7 @@ class ChunkedPayload(ChunkFraming):
         self._chain = _Chain(seed) if seed is not None and self._signed else None
         self._trailer = _Trailer(payload.trailer, verifies=True)
         self._last_size = 0
+        self._chunks = 0
         self._held: Data = b""
         self._released: list[Data] = []
         self._joined: list[Data] = []
@@ -119,8 +140,11 @@ class ChunkedPayload(ChunkFraming):
     def on_head(self, size: int, signature: str) -> None:
         """Begin a chunk; the final one is whole with its head."""
         if self._signed and size and 0 < self._last_size < MIN_CHUNK:
-            raise Refused(Reason.CHUNK_MALFORMED, f"a chunk of {self._last_size} bytes is not the last one")
+            told = f"a chunk of {self._last_size} bytes is not the last one"
+            facts = str(self._chunks), str(self._last_size)
+            raise S3Refused(Reason.CHUNK_MALFORMED, Fault.CHUNK_SIZE, *facts, detail=told)
         self._last_size = size
+        self._chunks += 1
         if self._chain is not None:
             self._chain.begin(signature)
             if not size:
@@ -146,9 +170,11 @@ class ChunkedPayload(ChunkFraming):
     def on_end(self, trailers: list[tuple[str, str]]) -> None:
         """Compare the trailer and its signature."""
         if self._trailer_signed:
-            if not trailers or trailers[-1][0] != _SIGNATURE:
+            if not trailers:
+                raise S3Refused(Reason.CHUNK_INCOMPLETE, Fault.TRAILER_FORM, detail="the trailer is missing")
+            *trailers, (name, signature) = trailers
+            if name != _SIGNATURE or not _IS_SIGNATURE.fullmatch(signature):
                 raise Refused(Reason.CHUNK_INCOMPLETE, "the signature of the trailer is missing")
-            *trailers, (_, signature) = trailers
             if self._chain is not None:
                 self._chain.end_with(trailers, signature)
         self._trailer.check(trailers)

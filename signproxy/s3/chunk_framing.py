@@ -13,6 +13,7 @@ import re
 from enum import Enum
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.faults import Fault, S3Refused
 
 MAX_LINE = 1024
 """Bytes of a chunk's head or of a trailer; a signed head has about ninety."""
@@ -129,9 +130,8 @@ class ChunkFraming:
         size = int(match[1], 16)
         self._decoded += size
         if self._decoded > self._decoded_length or (not size and self._decoded < self._decoded_length):
-            raise Refused(
-                Reason.CHUNK_INCOMPLETE, f"chunks of {self._decoded} bytes, announced were {self._decoded_length}"
-            )
+            told = f"chunks of {self._decoded} bytes, announced were {self._decoded_length}"
+            raise S3Refused(Reason.CHUNK_INCOMPLETE, Fault.LENGTHS, detail=told)
         self.on_head(size, match[2].decode())
         self._left = size
         self._next = _Next.DATA if size else _Next.TRAILER
@@ -139,5 +139,9 @@ class ChunkFraming:
     def _read_trailer(self, line: bytes) -> None:
         match = _TRAILER.fullmatch(line)
         if match is None or not self._with_trailer or len(self._trailers) == MAX_TRAILERS:
-            raise Refused(Reason.CHUNK_MALFORMED, f"trailer {line[:120]!r}")
+            told = f"trailer {line[:120]!r}"
+            if self._head is _SIGNED_HEAD:
+                # S3 itself takes the two apart.
+                raise Refused(Reason.CHUNK_MALFORMED, told)
+            raise S3Refused(Reason.CHUNK_MALFORMED, Fault.TRAILER_FORM, detail=told)
         self._trailers.append((match[1].decode().lower(), match[2].decode()))

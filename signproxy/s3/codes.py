@@ -1,17 +1,24 @@
-"""Say with which status and code S3 would refuse what signproxy refuses."""
+"""Say with which status, code and words S3 would refuse what signproxy refuses.
+
+Every reason has a code. Where S3 tells more faults apart than signproxy has reasons, whoever refuses names the `Fault`
+besides: it changes what the client is told, and nothing else.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from signproxy.errors import Reason
+from signproxy.errors import Reason, Refused
+from signproxy.s3.faults import S3Code, S3Refused
 
 
-class S3Code(NamedTuple):
-    """What an S3 client understands of a refusal."""
+class S3Answer(NamedTuple):
+    """What a client is told of a refusal."""
 
     status: int
     code: str
+    message: str
+    elements: tuple[tuple[str, str], ...] = ()
 
 
 _DENIED = S3Code(403, "AccessDenied")
@@ -22,9 +29,21 @@ _TOKEN = S3Code(403, "InvalidAccessKeyId")
 _BUSY = S3Code(503, "SlowDown")
 _UNAVAILABLE = S3Code(503, "ServiceUnavailable")
 _XML = S3Code(400, "MalformedXML")
-_MISMATCH = S3Code(403, "SignatureDoesNotMatch")
+_MISMATCH = S3Code(
+    403,
+    "SignatureDoesNotMatch",
+    "The request signature we calculated does not match the signature you provided. Check your key and signing method.",
+)
+_INCOMPLETE = S3Code(400, "IncompleteBody", "The request body terminated unexpectedly")
+_UPLOAD = S3Code(
+    404,
+    "NoSuchUpload",
+    "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted "
+    "or completed.",
+)
 _MALFORMED = S3Code(400, "AuthorizationHeaderMalformed")
 _TIMEOUT = S3Code(400, "RequestTimeout")
+_BAD_REQUEST = S3Code(400, "400", "Bad Request")
 
 _CODES: dict[Reason, S3Code] = {
     # message and limits
@@ -54,8 +73,9 @@ _CODES: dict[Reason, S3Code] = {
     Reason.URI_USERINFO: _URI,
     Reason.URI_FRAGMENT: _URI,
     Reason.KEY_ENCODING: _URI,
-    Reason.KEY_DOT_SEGMENT: _ARGUMENT,
-    Reason.KEY_EMPTY_SEGMENT: _ARGUMENT,
+    # S3 itself has no other code for a path that leads out of its bucket.
+    Reason.KEY_DOT_SEGMENT: _BAD_REQUEST,
+    Reason.KEY_EMPTY_SEGMENT: _BAD_REQUEST,
     Reason.KEY_CHARACTER: _ARGUMENT,
     Reason.KEY_TOO_LONG: S3Code(400, "KeyTooLongError"),
     Reason.QUERY_MALFORMED: _ARGUMENT,
@@ -64,15 +84,15 @@ _CODES: dict[Reason, S3Code] = {
     Reason.METHOD_UNKNOWN: S3Code(405, "MethodNotAllowed"),
     # A list that says too little is not the caller's to make: clients go on to look elsewhere.
     Reason.LIST_PREFIX: _DENIED,
-    Reason.UPLOAD_ID: S3Code(404, "NoSuchUpload"),
+    Reason.UPLOAD_ID: _UPLOAD,
     # headers and body
     Reason.PAYLOAD_MODE: _ARGUMENT,
     Reason.PAYLOAD_UNSUPPORTED: S3Code(501, "NotImplemented"),
     Reason.COPY_SOURCE: _ARGUMENT,
     Reason.DELETE_WITHOUT_BODY: S3Code(400, "MissingRequestBodyError"),
     Reason.DELETE_BODY: _XML,
-    Reason.CHUNK_MALFORMED: S3Code(400, "IncompleteBody"),
-    Reason.CHUNK_INCOMPLETE: S3Code(400, "IncompleteBody"),
+    Reason.CHUNK_MALFORMED: _INCOMPLETE,
+    Reason.CHUNK_INCOMPLETE: _INCOMPLETE,
     Reason.PAYLOAD_HASH: S3Code(400, "XAmzContentSHA256Mismatch"),
     Reason.CHECKSUM_MISMATCH: S3Code(400, "BadDigest"),
     Reason.CONTENT_MD5: S3Code(400, "BadDigest"),
@@ -93,6 +113,19 @@ _BY_STATUS = {
     404: S3Code(404, "NoSuchKey"),
     503: _UNAVAILABLE,
 }
+
+
+def s3_answer(refused: Refused) -> S3Answer:
+    """Return what a client is told of a refusal: what he may know, never the operator's detail."""
+    said = s3_code(refused.reason)
+    facts: tuple[str, ...] = ()
+    if isinstance(refused, S3Refused):
+        said, facts = refused.fault.value, refused.facts
+    message = said.message or refused.reason.value.message
+    if "{}" in message:
+        message = message.format(*facts)
+    elements = tuple([(name, fact) for name, fact in zip(said.elements, facts, strict=False) if name])
+    return S3Answer(said.status, said.code, message, elements)
 
 
 def s3_code(reason: Reason) -> S3Code:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,8 +14,9 @@ from signproxy.errors import Reason, Refused
 from signproxy.s3.bulk_delete import DeleteRules, delete_keys
 from signproxy.s3.canonical import canonical_path, canonical_query
 from signproxy.s3.copy_source import parse_copy_source
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded_headers import FORCE_DELETE, read_forwarded
-from signproxy.s3.forwarded_operations import find_forwarded, find_of_service
+from signproxy.s3.forwarded_operations import MAX_BUCKETS, find_forwarded, find_of_service
 from signproxy.s3.header_rules import Context
 from signproxy.s3.key import check_dot_segments, check_key, check_prefix, check_s3_key
 from signproxy.s3.operation import Access, Operation
@@ -52,6 +54,7 @@ _STRICT = KeyRules.STRICT
 _TABLE = OperationsAllowed.TABLE
 
 # No character of a bucket's name may change the path or the host that it travels in.
+_PROPER_NAME = re.compile(r"[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]")
 _BUCKET_NAME = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9._\-]{0,254}")
 # Nothing escaped, no segment that is empty or begins with a dot: its own canonical form, and every rule lets it pass.
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9\-_~][A-Za-z0-9\-._~]*+(?:/[A-Za-z0-9\-_~][A-Za-z0-9\-._~]*+)*+")
@@ -100,9 +103,42 @@ class Forwardable(msgspec.Struct, frozen=True, gc=False):
     outbound: Outbound
 
 
-def service_operation(wire: ForwardWire) -> Operation:
-    """Return the operation of a request that addresses no bucket; only ListBuckets is served."""
-    return find_of_service(wire.method, _parameters(wire.raw_query))
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """The way to a bucket of a storage. Holding the storage keeps its identity from reuse."""
+
+    storage: Storage
+    outbound: Outbound
+
+
+_OUTBOUNDS_KEPT = 1024
+"""Buckets; where clients make their own, their names are the clients' to choose."""
+_outbounds: dict[tuple[int, str], _Known] = {}
+
+
+def bucket_unknown(bucket: str, told: str) -> Refused:
+    """Return the refusal of a bucket that is not for the caller; what cannot be the name of one is told as that."""
+    told = f"bucket {bucket[:256]!r}: {told}"
+    if _PROPER_NAME.fullmatch(bucket):
+        return Refused(Reason.ENDPOINT_UNKNOWN, told)
+    return S3Refused(Reason.ENDPOINT_UNKNOWN, Fault.BUCKET_NAME, bucket, detail=told)
+
+
+class ServiceRequest(NamedTuple):
+    """A request that addresses no bucket."""
+
+    operation: Operation
+    prefix: str | None
+    after: str
+    """The last bucket that was told before."""
+    most: int
+
+
+def service_operation(wire: ForwardWire) -> ServiceRequest:
+    """Return what is asked of the service; only ListBuckets is served."""
+    parameters = _parameters(wire.raw_query)
+    operation = find_of_service(wire.method, parameters)
+    most = int(parameters.get("max-buckets", MAX_BUCKETS))
+    return ServiceRequest(operation, parameters.get("prefix"), parameters.get("continuation-token", ""), most)
 
 
 def is_bulk_delete(method: str, raw_key: str, raw_query: str | None) -> bool:
@@ -131,8 +167,8 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
     """
     bucket, raw_key, raw_query = wire.bucket, wire.raw_key, wire.raw_query
     if bucket not in storage.buckets and not _BUCKET_NAME.fullmatch(bucket):
-        raise Refused(Reason.ENDPOINT_UNKNOWN, f"bucket {bucket[:256]!r}")
-    outbound = outbound_of(storage, bucket)
+        raise bucket_unknown(bucket, "no name of a bucket")
+    outbound = _outbound(storage, bucket)
     path = canonical = outbound.path(bucket, raw_key)
     key, level = raw_key, _OBJECT if raw_key else _BUCKET
     if raw_key and (len(raw_key) > _PLAIN_LENGTH or not _PLAIN_KEY.fullmatch(raw_key)):
@@ -152,15 +188,18 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
     copy_source = read.value("x-amz-copy-source")
     if copy_source is not None:
         operation = COPIES.get(operation, operation)
-    signed = read.signed(Context(wire.method, operation, storage))
-    payload = payload_of(
-        wire.payload or read.value("x-amz-content-sha256") or "",
-        read.value("content-encoding") or "",
-        read.value("x-amz-trailer") or "",
-        read.value("x-amz-decoded-content-length"),
-        operation,
-        storage,
-    )
+    signed = read.signed(Context(wire.method, operation, storage)) if read.plan.signed else ()
+    if read.plan.places:
+        payload = payload_of(
+            wire.payload or read.value("x-amz-content-sha256") or "",
+            read.value("content-encoding") or "",
+            read.value("x-amz-trailer") or "",
+            read.value("x-amz-decoded-content-length"),
+            operation,
+            storage,
+        )
+    else:
+        payload = payload_of(wire.payload, "", "", None, operation, storage)
     sent, content = read.sent(), payload.sent
     if payload.carriage is _DECODED:
         sent, signed = _unframed(sent, payload), _unframed(signed, payload)
@@ -189,6 +228,17 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
         named,
     )
     return Forwardable(request, target, sent, payload.mode, payload, outbound)
+
+
+def _outbound(storage: Storage, bucket: str) -> Outbound:
+    known = _outbounds.get((id(storage), bucket))
+    if known is not None and known.storage is storage:
+        return known.outbound
+    outbound = outbound_of(storage, bucket)
+    if len(_outbounds) >= _OUTBOUNDS_KEPT:
+        _outbounds.clear()
+    _outbounds[id(storage), bucket] = _Known(storage, outbound)
+    return outbound
 
 
 def _parameters(raw_query: str | None) -> dict[str, str]:
@@ -248,7 +298,8 @@ def _bulk_delete(body: bytes | None, payload: Payload, storage: Storage, rules: 
         raise Refused(Reason.DELETE_WITHOUT_BODY)
     digest = hashlib.sha256(body).hexdigest()
     if payload.mode is PayloadMode.HASHED and payload.declared != digest:
-        raise Refused(Reason.PAYLOAD_HASH, f"x-amz-content-sha256 {payload.declared}, the body's is {digest}")
+        told = f"x-amz-content-sha256 {payload.declared}, the body's is {digest}"
+        raise S3Refused(Reason.PAYLOAD_HASH, Fault.CONTENT_SHA256, payload.declared, digest, detail=told)
     wide = rules.keys is not _STRICT
     accepted = DeleteRules(
         check=_check_of(storage, rules),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.operation import Operation
 from signproxy.s3.operations import BARE, SHAPES, VALUES, Level, Shape, match_shape, names, refusal_of
 from signproxy.s3.rules import OperationsAllowed
@@ -86,12 +87,17 @@ _VOLUME_VALUES: dict[str, re.Pattern[str]] = {"uploadId": VALUES["uploadId"]}
 
 _LIST_BUCKETS = Shape(Operation.LIST_BUCKETS, names(""), names("bucket-region continuation-token max-buckets prefix"))
 
+MAX_BUCKETS = 10_000
+_MOST_BUCKETS = re.compile(r"[0-9]{1,5}")
+
 # They hand out credentials, or move another object than the one that is addressed.
 _NEVER = frozenset({"CreateSession", "RenameObject"})
 _OF_THEIR_OWN = frozenset(operation.s3_name for operation in Operation)
 _OF_OTHERS = names("continuation-token id versionId x-id")
 _BARE_TOO = names("x-id")
 _READS = ("GET", "HEAD")
+_UPLOAD_PART = Operation.UPLOAD_PART
+_PART = VALUES["partNumber"]
 
 
 def find_forwarded(
@@ -104,7 +110,9 @@ def find_forwarded(
             return operation, ""
     if allowed is _TABLE:
         return _in_table(method, level, parameters, opt_ins), ""
-    operation = match_shape(_VOLUME_SHAPES.get((method, level), ()), parameters, _VOLUME_VALUES)
+    operation = match_shape(_VOLUME_SHAPES.get((method, level), ()), parameters, _VOLUME_VALUES, _refusal_of_value)
+    if operation is _UPLOAD_PART and not _PART.fullmatch(parameters["partNumber"]):
+        raise _refusal_of_value(operation, "partNumber", parameters["partNumber"])
     if operation is not None:
         return operation, ""
     if allowed is _ALL:
@@ -119,11 +127,15 @@ def find_of_service(method: str, parameters: Mapping[str, str]) -> Operation:
     operation = match_shape((_LIST_BUCKETS,), parameters, {}) if method == "GET" else None
     if operation is None:
         raise refusal_of(method, Level.SERVICE, parameters)
+    most = parameters.get("max-buckets")
+    if most is not None and not (_MOST_BUCKETS.fullmatch(most) and 1 <= int(most) <= MAX_BUCKETS):
+        told = f"ListBuckets with max-buckets={most[:32]!r}"
+        raise S3Refused(Reason.QUERY_MALFORMED, Fault.MAX_BUCKETS, "max-buckets", most, detail=told)
     return operation
 
 
 def _in_table(method: str, level: Level, parameters: Mapping[str, str], opt_ins: OptIns) -> Operation:
-    operation = match_shape(_TABLE_SHAPES.get((method, level), ()), parameters, VALUES)
+    operation = match_shape(_TABLE_SHAPES.get((method, level), ()), parameters, VALUES, _refusal_of_value)
     if operation is None:
         if level is _BUCKET and method == "GET" and "prefix" not in parameters:
             whole = match_shape(_VOLUME_SHAPES["GET", _BUCKET], parameters, {})
@@ -135,6 +147,16 @@ def _in_table(method: str, level: Level, parameters: Mapping[str, str], opt_ins:
     if needed and not getattr(opt_ins, needed):
         raise Refused(Reason.OPERATION_REFUSED, f"{operation.s3_name} needs the storage's opt-in {needed!r}")
     return operation
+
+
+def _refusal_of_value(operation: Operation, name: str, value: str) -> Refused:
+    """Return the refusal of an operation for the value of a parameter, as S3 tells it where it has words for it."""
+    told = f"{operation.s3_name} with {name}={value!r}"
+    if name == "uploadId" and value:
+        return Refused(Reason.UPLOAD_ID, told)
+    if name == "partNumber":
+        return S3Refused(Reason.OPERATION_UNKNOWN, Fault.PART_NUMBER, name, value, detail=told)
+    return Refused(Reason.OPERATION_UNKNOWN, told)
 
 
 def _other(method: str, level: Level, parameters: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -107,7 +107,7 @@ VALUES: dict[str, re.Pattern[str]] = {
     "max-parts": _NUMBER,
     "max-uploads": _NUMBER,
     "part-number-marker": _NUMBER,
-    "partNumber": re.compile(r"[1-9][0-9]{0,4}"),
+    "partNumber": re.compile(r"[1-9][0-9]{0,3}|10000"),
     "uploadId": re.compile(r"[!-~]+"),
     "x-id": re.compile(r"[A-Za-z0-9]+"),
 }
@@ -128,8 +128,15 @@ def find_operation(method: str, level: Level, parameters: Mapping[str, str], opt
     return operation
 
 
+def _refusal_of_value(operation: Operation, name: str, value: str) -> Refused:
+    return Refused(Reason.OPERATION_UNKNOWN, f"{operation.s3_name} with {name}={value!r}")
+
+
 def match_shape(
-    shapes: Iterable[Shape], parameters: Mapping[str, str], values: Mapping[str, re.Pattern[str]]
+    shapes: Iterable[Shape],
+    parameters: Mapping[str, str],
+    values: Mapping[str, re.Pattern[str]],
+    refusal: Callable[[Operation, str, str], Refused] = _refusal_of_value,
 ) -> Operation | None:
     """Return the operation whose names these are; refuse it for a value that none of its clients sends."""
     # The Go, JavaScript and Rust SDKs append x-id to any request.
@@ -139,7 +146,7 @@ def match_shape(
             for name, value in parameters.items():
                 pattern = values.get(name)
                 if pattern is not None and not pattern.fullmatch(value):
-                    raise Refused(Reason.OPERATION_UNKNOWN, f"{shape.operation.s3_name} with {name}={value!r}")
+                    raise refusal(shape.operation, name, value)
             return shape.operation
     return None
 

@@ -10,6 +10,7 @@ import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.checksums import is_known
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.headers import UNSIGNED_PAYLOAD, UNSIGNED_TRAILER
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import Storage
@@ -121,11 +122,13 @@ def payload_of(
     if not mode.chunked:
         return Payload(mode, declared, Carriage.AS_SENT, declared)
     if operation not in _CHUNKED_UPLOADS:
-        raise Refused(Reason.PAYLOAD_MODE, f"{declared} with {operation.s3_name}")
+        told = f"{declared} with {operation.s3_name}"
+        raise S3Refused(Reason.PAYLOAD_MODE, Fault.CONTENT_SHA256_USE, detail=told)
     length = _decoded_length(decoded_length)
     trailer = trailer.lower()
     if trailer and trailer.removeprefix(_CHECKSUM) not in _TRAILERS:
-        raise Refused(Reason.HEADER_VALUE, f"x-amz-trailer {trailer[:64]!r} is no checksum of S3's")
+        told = f"x-amz-trailer {trailer[:64]!r} is no checksum of S3's"
+        raise S3Refused(Reason.HEADER_VALUE, Fault.TRAILER_NAME, detail=told)
     if trailer and mode is PayloadMode.SIGNED_CHUNKS:
         raise Refused(Reason.PAYLOAD_MODE, f"x-amz-trailer {trailer!r} with {declared}")
     carriage = _carriage(mode, storage)
@@ -166,14 +169,17 @@ def _mode(declared: str) -> PayloadMode:
         return PayloadMode.HASHED
     if declared.startswith("STREAMING-AWS4-ECDSA-"):
         raise Refused(Reason.PAYLOAD_UNSUPPORTED, f"x-amz-content-sha256 {declared[:64]!r}")
-    raise Refused(Reason.PAYLOAD_MODE, f"x-amz-content-sha256 {declared[:64]!r}")
+    told = f"x-amz-content-sha256 {declared[:64]!r}"
+    raise S3Refused(Reason.PAYLOAD_MODE, Fault.CONTENT_SHA256_FORM, "x-amz-content-sha256", declared, detail=told)
 
 
 def _decoded_length(value: str | None) -> int:
     if value is None:
-        raise Refused(Reason.LENGTH_REQUIRED, "x-amz-decoded-content-length is missing")
+        told = "x-amz-decoded-content-length is missing"
+        raise S3Refused(Reason.LENGTH_REQUIRED, Fault.DECODED_LENGTH, detail=told)
     if not _LENGTH.fullmatch(value):
-        raise Refused(Reason.HEADER_VALUE, f"x-amz-decoded-content-length {value[:32]!r}")
+        told = f"x-amz-decoded-content-length {value[:32]!r}"
+        raise S3Refused(Reason.HEADER_VALUE, Fault.DECODED_LENGTH, detail=told)
     length = int(value)
     if length > MAX_DECODED:
         raise Refused(Reason.ENTITY_TOO_LARGE, f"{length} bytes, at most {MAX_DECODED} are one upload")

@@ -8,14 +8,16 @@ from collections.abc import Mapping
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.headers import UNSIGNED_PAYLOAD
+from signproxy.s3.presented_faults import MAX_EXPIRES, fault_of_authorization, fault_of_query, fault_of_service
 from signproxy.s3.sigv4 import ALGORITHM
 from signproxy.s3.uri import decode_once
 
-MAX_EXPIRES = 7 * 24 * 3600
-"""S3's own limit of a presigned URL."""
+MAX_ACCESS_KEY_ID = 2048
+"""Characters. Those of others have 128 at most; one that is issued here may say by itself who holds it."""
 
-_CREDENTIAL = r"([^\s/,]{1,256})/([0-9]{8})/([^\s/,]{1,64})/([^\s/,]{1,64})/aws4_request"
+_CREDENTIAL = rf"([^\s/,]{{1,{MAX_ACCESS_KEY_ID}}})" r"/([0-9]{8})/([^\s/,]{1,64})/([^\s/,]{1,64})/aws4_request"
 # As many as a request may have.
 _SIGNED_HEADERS = r"([a-z0-9!#$%&'*+\-.^_`|~]+(?:;[a-z0-9!#$%&'*+\-.^_`|~]+){0,127})"
 _SIGNATURE = r"([0-9a-f]{64})"
@@ -78,13 +80,14 @@ def read_authorization(value: str, headers: Mapping[str, str]) -> Presented:
     """
     match = _AUTHORIZATION.fullmatch(value)
     if match is None:
-        # The value is not repeated: what is malformed may hold a secret.
-        raise _malformed(f"an Authorization of {len(value)} characters is no {ALGORITHM} one")
+        raise fault_of_authorization(value)
     access_key_id, date, region, service, signed, signature = match.groups()
-    _check_service(service)
+    if service != "s3":
+        raise fault_of_service(service, in_query=False)
     payload = headers.get("x-amz-content-sha256")
     if payload is None:
-        raise _malformed("x-amz-content-sha256 is missing")
+        told = "x-amz-content-sha256 is missing"
+        raise S3Refused(Reason.AUTHORIZATION_MALFORMED, Fault.CONTENT_SHA256_MISSING, detail=told)
     return Presented(
         access_key_id,
         date,
@@ -125,7 +128,8 @@ def read_presigned(raw_query: str, headers: Mapping[str, str]) -> tuple[Presente
 def _presigned(found: dict[str, str], hoisted: dict[str, str], headers: Mapping[str, str]) -> Presented:
     missing = [name for name in _REQUIRED if name not in found]
     if missing:
-        raise _malformed(f"a presigned URL without {', '.join(missing)}")
+        told = f"a presigned URL without {', '.join(missing)}"
+        raise S3Refused(Reason.AUTHORIZATION_MALFORMED, Fault.QUERY_PARAMETERS, detail=told)
     if "authorization" in headers:
         raise _malformed("both an Authorization header and a presigned URL")
     twice = [name for name in hoisted if name in headers]
@@ -140,11 +144,12 @@ def _presigned(found: dict[str, str], hoisted: dict[str, str], headers: Mapping[
         or not _QUERY_SIGNATURE.fullmatch(found[SIGNATURE_PARAMETER])
         or not _AMZ_DATE.fullmatch(found["X-Amz-Date"])
         or not _EXPIRES.fullmatch(expires)
-        or not 1 <= int(expires) <= MAX_EXPIRES
+        or int(expires) > MAX_EXPIRES
     ):
-        raise _malformed(f"the parameters of a presigned URL; it expires after {expires[:16]!r} seconds")
+        raise fault_of_query(found)
     access_key_id, date, region, service = credential.groups()
-    _check_service(service)
+    if service != "s3":
+        raise fault_of_service(service, in_query=True)
     pinned = found.get("X-Amz-Content-Sha256") or headers.get("x-amz-content-sha256")
     pinned = hoisted.pop("x-amz-content-sha256", "") or pinned or UNSIGNED_PAYLOAD
     if not pinned.isascii():
@@ -182,14 +187,10 @@ def _date(value: str) -> str:
     """Return the time of signing from a Date header, which clients may send in place of x-amz-date."""
     match = _DATE.fullmatch(value)
     if match is None:
-        raise _malformed("neither x-amz-date nor a Date that can be read")
+        told = "neither x-amz-date nor a Date that can be read"
+        raise S3Refused(Reason.AUTHORIZATION_MALFORMED, Fault.DATE_HEADER, detail=told)
     day, month, year, hour, minute, second = match.groups()
     return f"{year}{_MONTHS.index(month) + 1:02}{day}T{hour}{minute}{second}Z"
-
-
-def _check_service(service: str) -> None:
-    if service != "s3":
-        raise Refused(Reason.SCOPE_MISMATCH, f"signed for service {service!r}")
 
 
 def _malformed(fault: str) -> Refused:

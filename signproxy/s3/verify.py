@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from calendar import timegm
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -14,6 +15,7 @@ import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.canonical import canonical_path, canonical_query
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.presented import SIGNATURE_PARAMETER, Presented
 from signproxy.s3.sigv4 import ALGORITHM, Day, derive
 from signproxy.s3.uri import decode_once, is_canonical
@@ -22,6 +24,9 @@ MAX_SKEW = 900
 """Seconds that the clocks of client and server may differ, as at S3."""
 
 _DAYS_KEPT = 4
+_PLAIN_ID = 128
+"""Characters, as many as the ids of AWS may have."""
+_PAYLOAD = re.compile("[0-9a-f]{64}|UNSIGNED-PAYLOAD|STREAMING-[A-Z0-9-]+")
 _BLANKS = re.compile(r"[ \t]+")
 _AMZ_DATE = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 
@@ -93,7 +98,7 @@ def verify(  # noqa: PLR0913 - a request has this many parts
         block = "".join([f"{name}:{named[name]}\n" for name in signed])
     except KeyError as missing:
         raise Refused(Reason.SIGNATURE_MISMATCH, f"signed header {missing} is not in the request") from None
-    if "  " in block or "\t" in block or " \n" in block or ": " in block:
+    if "\t" in block or (" " in block and ("  " in block or " \n" in block or ": " in block)):
         block = "".join([f"{name}:{_BLANKS.sub(' ', named[name]).strip(' ')}\n" for name in signed])
     path = raw_path if is_canonical(raw_path) else canonical_path(decode_once(raw_path))
     query = "" if not raw_query else _canonical_query(raw_query, is_presigned=presented.expires is not None)
@@ -102,17 +107,36 @@ def verify(  # noqa: PLR0913 - a request has this many parts
     digest = sha256(request.encode("latin-1")).hexdigest()
     signature = day.mac(f"{ALGORITHM}\n{amz_date}\n{day.scope}\n{digest}".encode())
     if not compare_digest(signature, presented.signature):
-        raise Refused(Reason.SIGNATURE_MISMATCH, f"access key {presented.access_key_id!r}, {day.scope}")
+        told = f"access key {_told(presented.access_key_id)!r}, {day.scope}"
+        payload = presented.payload
+        if not _PAYLOAD.fullmatch(payload):
+            facts = "x-amz-content-sha256", payload
+            raise S3Refused(Reason.SIGNATURE_MISMATCH, Fault.CONTENT_SHA256_FORM, *facts, detail=told)
+        raise Refused(Reason.SIGNATURE_MISMATCH, told)
     return SeedSignature(signature, amz_date, day)
+
+
+def _told(access_key_id: str) -> str:
+    """Return an id for the operator; one that holds what a session token holds is not written down whole."""
+    return access_key_id if len(access_key_id) <= _PLAIN_ID else f"...{access_key_id[-4:]}"
 
 
 def _check_scope(presented: Presented, regions: Collection[str] | None) -> None:
     if not _AMZ_DATE.fullmatch(presented.amz_date):
-        raise Refused(Reason.AUTHORIZATION_MALFORMED, "a time of signing that is not YYYYMMDDTHHMMSSZ")
+        told = "a time of signing that is not YYYYMMDDTHHMMSSZ"
+        raise S3Refused(Reason.AUTHORIZATION_MALFORMED, Fault.DATE_HEADER, detail=told)
+    in_query = presented.expires is not None
     if not presented.amz_date.startswith(presented.date):
-        raise Refused(Reason.SCOPE_MISMATCH, f"dated {presented.amz_date}, signed for {presented.date}")
+        told = f"dated {presented.amz_date}, signed for {presented.date}"
+        fault = Fault.QUERY_DATES if in_query else Fault.DATES
+        raise S3Refused(Reason.SCOPE_MISMATCH, fault, presented.date, presented.amz_date[:8], detail=told)
     if regions is not None and presented.region not in regions:
-        raise Refused(Reason.SCOPE_MISMATCH, f"signed for region {presented.region!r}")
+        told = f"signed for region {presented.region!r}"
+        if len(regions) != 1:
+            raise Refused(Reason.SCOPE_MISMATCH, told)
+        (expected,) = regions
+        fault = Fault.QUERY_CREDENTIAL_REGION if in_query else Fault.CREDENTIAL_REGION
+        raise S3Refused(Reason.SCOPE_MISMATCH, fault, presented.region, expected, detail=told)
 
 
 def _check_time(presented: Presented, now: int) -> None:
@@ -120,12 +144,20 @@ def _check_time(presented: Presented, now: int) -> None:
     # Both are the same number of digits: what sorts later is later.
     if presented.expires is None:
         if not earliest <= presented.amz_date <= latest:
-            raise Refused(Reason.TIME_SKEWED, f"dated {presented.amz_date}")
+            raise _skewed(presented, now, f"dated {presented.amz_date}")
         return
     if presented.amz_date > latest:
-        raise Refused(Reason.TIME_SKEWED, f"dated {presented.amz_date}, ahead of the time")
+        raise _skewed(presented, now, f"dated {presented.amz_date}, ahead of the time")
     if presented.amz_date <= _written(now - presented.expires):
-        raise Refused(Reason.SIGNATURE_EXPIRED, f"dated {presented.amz_date}, good for {presented.expires} s")
+        told = f"dated {presented.amz_date}, good for {presented.expires} s"
+        ended = _iso(_written(_moment(presented.amz_date) + presented.expires))
+        facts = str(presented.expires), ended, _iso(_written(now))
+        raise S3Refused(Reason.SIGNATURE_EXPIRED, Fault.URL_EXPIRED, *facts, detail=told)
+
+
+def _skewed(presented: Presented, now: int, told: str) -> Refused:
+    facts = presented.amz_date, _iso(_written(now)), str(MAX_SKEW * 1000)
+    return S3Refused(Reason.TIME_SKEWED, Fault.SKEWED, *facts, detail=told)
 
 
 @lru_cache(maxsize=4)
@@ -137,6 +169,20 @@ def _window(now: int) -> tuple[str, str]:
 def _written(moment: int) -> str:
     """Write a Unix time as x-amz-date has it."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(moment))
+
+
+def _moment(written: str) -> int:
+    """Return the Unix time of an x-amz-date; the epoch for a date that no calendar has, which is long over."""
+    try:
+        return timegm(time.strptime(written, "%Y%m%dT%H%M%SZ"))
+    except ValueError:
+        return 0
+
+
+def _iso(written: str) -> str:
+    """Write an x-amz-date as S3's errors do."""
+    day, clock = written[:8], written[9:15]
+    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{clock[:2]}:{clock[2:4]}:{clock[4:]}Z"
 
 
 def _joined(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -153,7 +199,9 @@ def _check_coverage(named: dict[str, str], signed: tuple[str, ...]) -> None:
     if "host" not in signed:
         unsigned.append("host")
     if unsigned:
-        raise Refused(Reason.HEADERS_NOT_SIGNED, ", ".join(sorted(unsigned)))
+        names = ", ".join(sorted(unsigned))
+        # S3 names them as well, and the caller sent them.
+        raise S3Refused(Reason.HEADERS_NOT_SIGNED, Fault.UNSIGNED_HEADERS, names, detail=names)
 
 
 def _canonical_query(raw_query: str, *, is_presigned: bool) -> str:

@@ -19,7 +19,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
-from signproxy.identity.emulated import EmulatedKeys, IssuedKey
+from signproxy.identity.emulated import EmulatedKeys, IssuedKey, Parts
 from signproxy.model import NAMESPACE_SEPARATOR, KeyScope, NamedTable, Subject
 from signproxy.server.bodies import read_whole
 from signproxy.server.reply import Reply
@@ -37,23 +37,25 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 Level = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
-class KeyRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class KeyRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, rename="kebab"):
     """What a key is to be good for. A misspelt member would make it wider than was meant, so there are no others."""
 
     catalog: Level | None = None
     namespace: Level | Annotated[tuple[Level, ...], Meta(min_length=1, max_length=64)] | None = None
     table: Level | None = None
     seconds: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    without_token: bool = False
+    """Whether the key is for a client that takes no session token."""
 
 
-class KeyAnswer(msgspec.Struct, frozen=True, gc=False, rename="kebab"):
+class KeyAnswer(msgspec.Struct, frozen=True, gc=False, rename="kebab", omit_defaults=True):
     """A key as it is handed out."""
 
     access_key_id: str
     secret_access_key: str
-    session_token: str
     expires_at: str
     """RFC 3339, in UTC."""
+    session_token: str = ""
 
     def __repr__(self) -> str:
         return f"KeyAnswer({self.access_key_id!r}, ***, {self.expires_at!r})"
@@ -79,7 +81,8 @@ class KeyCalls:
         asked = read_key_request(await read_whole(request, MAX_KEY_REQUEST))
         scope = self._scope(passage, subject, address, asked)
         seconds = float("inf") if asked.seconds is None else float(asked.seconds)
-        issued = self._keys.issue(subject.caller, scope, seconds, passage.wall, passage.bearer)
+        parts = Parts.TWO if asked.without_token else Parts.THREE
+        issued = self._keys.issue(subject.caller, scope, seconds, passage.wall, passage.bearer, parts=parts)
         told = _told(issued)
         passage.access_key_id = issued.access_key_id[-_HINT:]
         passage.expires_at = told.expires_at
@@ -145,4 +148,4 @@ def levels_of(namespace: str | tuple[str, ...] | None) -> str:
 def _told(issued: IssuedKey) -> KeyAnswer:
     # Never later than it really ends: whoever renews it a second before would be too late.
     ends = rfc3339(int(issued.expires_at))
-    return KeyAnswer(issued.access_key_id, issued.secret_access_key, issued.session_token, ends)
+    return KeyAnswer(issued.access_key_id, issued.secret_access_key, ends, issued.session_token)

@@ -7,6 +7,11 @@ from signproxy.transfer.faults import BodyInvalid, MessageFault, Truncated
 from signproxy.transfer.framing import Chunked, Framing, Sized, UntilClose
 from signproxy.transfer.head import Body
 
+# Looking a member up in its class calls Python code; the hot path does without.
+_NONE = Body.NONE
+_NOTHING = Sized(0)
+"""Every body that there is none of: nothing of it ever changes."""
+
 
 class Incoming:
     """The body of a message that is being received, without its framing."""
@@ -18,7 +23,7 @@ class Incoming:
         self.body = body
         self._idle = idle
         self._broken = False
-        self._framing = _framing_of(body, length)
+        self._framing: Framing = _NOTHING if body is _NONE else _framing_of(body, length)
 
     async def read(self) -> bytes:
         """Return the next piece, nothing at the end. Raise BodyInvalid, Truncated, Stalled or ConnectionError."""
@@ -132,4 +137,4 @@ def _framing_of(body: Body, length: int) -> Framing:
         case Body.SIZED:
             return Sized(length)
         case Body.NONE:
-            return Sized(0)
+            return _NOTHING

@@ -89,6 +89,8 @@ Where they are repeated, one reader takes the first and the other the last: what
 """
 
 _SINGLE_PREFIXES = ("x-amz-", "content-", "if-")
+_JOINED = frozenset(("x-amz-object-attributes",))
+_JOINED_PREFIX = "x-amz-meta-"
 _SINGLE_IN_RESPONSES = frozenset(("content-length", "transfer-encoding"))
 
 # Possessive: a line that does not match is given up at once, however many blanks it has.
@@ -105,6 +107,7 @@ _USUAL = ("keep-alive", "Keep-Alive")
 
 Lines = tuple[tuple[str, ...], tuple[tuple[str, str], ...], dict[str, str], bool]
 """Names, headers, their values by name, and whether there is an underscore in a name."""
+
 
 def read_request_head(data: bytes) -> RequestHead:
     """Return the head of a request; `data` reaches up to its empty line and no further. Raise MessageInvalid."""
@@ -124,6 +127,7 @@ def request_of(method: str, target: str, minor: str, lines: Lines) -> RequestHea
         raise MessageInvalid(MessageFault.TARGET_TOO_LONG)
     if len(fields) != len(headers):
         fields = _merged(headers, _refuse_repeated_in_request)
+        names, headers = _joined(names, headers, fields)
     if underscored:
         _refuse_disguised(fields)
     host = fields.get("host")
@@ -251,13 +255,37 @@ def _merged(headers: tuple[tuple[str, str], ...], refuse: Callable[[str], None])
     for name, value in headers:
         if name in fields:
             refuse(name)
-            fields[name] += f", {value}"
+            # In what is signed there is no blank behind the comma.
+            fields[name] += f",{value}" if _joins(name) else f", {value}"
         else:
             fields[name] = value
     return fields
 
 
+def _joins(name: str) -> bool:
+    """Return whether the values of a repeated header are one value to S3, and to its signature, with commas between."""
+    return name in _JOINED or name.startswith(_JOINED_PREFIX)
+
+
+def _joined(
+    names: tuple[str, ...], headers: tuple[tuple[str, str], ...], fields: dict[str, str]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Return the headers with one in place of those that mean one: nobody after this reads another of them."""
+    kept: list[tuple[str, tuple[str, str]]] = []
+    seen: set[str] = set()
+    for spelled, header in zip(names, headers, strict=True):
+        name = header[0]
+        if not _joins(name):
+            kept.append((spelled, header))
+        elif name not in seen:
+            seen.add(name)
+            kept.append((spelled, (name, fields[name])))
+    return tuple([spelled for spelled, _ in kept]), tuple([header for _, header in kept])
+
+
 def _refuse_repeated_in_request(name: str) -> None:
+    if _joins(name):
+        return
     if name in SINGLE or name.startswith(_SINGLE_PREFIXES):
         raise MessageInvalid(_REPEATED.get(name, MessageFault.REPEATED), shown(name))
 

@@ -33,6 +33,8 @@ _STATUS_LINE = re.compile(STATUS_LINE.pattern.removesuffix(r"\r\n"))
 _TELLING = frozenset(("host", "connection", "content-length", "transfer-encoding", "expect", "upgrade"))
 """Headers by whose values it is found what a head means; the others are only handed on."""
 
+_BESIDES = 3
+"""Lines that are no headers: the first one, and what is behind the last two ends of a line."""
 _PLACES = range(HEADERS_LIMIT + 3)
 _FIRST = [0]
 
@@ -78,7 +80,8 @@ class RequestHeads:
                 return head
         self._head = None
         head = read_request_head(data)
-        if len(text) <= KEPT_BYTES and len(head.fields) == len(head.headers):
+        # Of a head with joined headers the places are not those of its lines.
+        if len(text) <= KEPT_BYTES and len(head.fields) == len(head.headers) == len(lines) - _BESIDES:
             self._head, self._lines, self._minor = head, lines, lines[0][-1]
         return head
 

@@ -64,11 +64,14 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
         thread.join(10)
 
 
+def _shell(script: str) -> str:
+    done = subprocess.run(["/bin/sh", "-c", script], env={}, capture_output=True, text=True, check=True, timeout=30)
+    return done.stdout
+
+
 def _from_env(text: str) -> dict[str, str]:
     """Read it as a shell does."""
-    script = f"{text}\nenv"
-    shown = subprocess.run(["/bin/sh", "-c", script], env={}, capture_output=True, text=True, check=True, timeout=30)
-    found = dict(line.split("=", 1) for line in shown.stdout.splitlines() if line.startswith("AWS_"))
+    found = dict(line.split("=", 1) for line in _shell(f"{text}\nenv").splitlines() if line.startswith("AWS_"))
     assert (found["AWS_REGION"], found["AWS_ENDPOINT_URL_S3"]) == ("eu-central-1", "http://127.0.0.1:8182")
     return {
         "access-key-id": found["AWS_ACCESS_KEY_ID"],
@@ -98,6 +101,21 @@ async def test_each_form_holds_a_key_that_opens(
         out, err = capsys.readouterr()
         assert err == ""
         assert product.holder(read(out)).name == "static/reader"
+
+
+async def test_a_client_that_takes_no_session_token_is_given_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is left of another key in the shell would be sent along, and the key be refused."""
+    async with issuing() as product:
+        told = {}
+        for form in ("json", "process", "env"):
+            assert await issue(product, "--without-token", "--format", form) == 0
+            told[form] = capsys.readouterr().out
+    assert product.holder(json.loads(told["json"])).name == "static/reader"
+    assert set(json.loads(told["json"])) == {*PARTS} - {"session-token"}
+    assert "SessionToken" not in json.loads(told["process"])
+    shown = _shell(f"export AWS_SESSION_TOKEN=old\n{told['env']}\nenv")
+    assert "AWS_ACCESS_KEY_ID=SPK1." in shown
+    assert "AWS_SESSION_TOKEN" not in shown
 
 
 @pytest.mark.parametrize(

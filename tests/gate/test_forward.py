@@ -158,6 +158,10 @@ async def test_buckets_are_listed_to_whoever_reads_in_them() -> None:
     service = wire(bucket="")
     assert await site.ask(service, "reader") == BucketsShown(("my-bucket", "my-other"))
     assert await site.ask(service, "writer") == BucketsShown(("my-bucket", "raw", "vault"))
+    first = await site.ask(wire(bucket="", query="max-buckets=1&prefix=my-"), "reader")
+    assert first == BucketsShown(("my-bucket",), "my-", "my-bucket")
+    rest = await site.ask(wire(bucket="", query="max-buckets=1&prefix=my-&continuation-token=my-bucket"), "reader")
+    assert rest == BucketsShown(("my-other",), "my-")
     assert await site.reason(service, "stranger") is Reason.PRINCIPAL_UNKNOWN
     assert await site.ask(service, "reader") is not None
     assert (site.passage.call, site.passage.method) == ("ListBuckets", "GET")

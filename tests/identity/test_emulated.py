@@ -20,7 +20,9 @@ from signproxy.identity.emulated import (
     EmulatedKeys,
     Held,
     IssuedKey,
+    Parts,
     is_session_token,
+    is_whole_id,
 )
 from signproxy.identity.issuer import SharedSecret
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
@@ -118,6 +120,63 @@ def test_neither_logs_nor_pickles_hold_a_secret() -> None:
         assert key.session_token not in shown
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(Deriver((SEALING,), Purpose.S3_SECRET))
+
+
+# -- keys of two parts
+
+
+def whole(keys: EmulatedKeys, scope: KeyScope | None = None, who: Principal = _ALICE) -> IssuedKey:
+    return keys.issue(who, scope, 600, NOW, parts=Parts.TWO)
+
+
+def test_a_key_of_two_parts_says_the_same_in_its_id() -> None:
+    """Clients that take no session token could not be used, or not be limited."""
+    keys = emulated(_BY)
+    key = whole(keys, SALES)
+    assert key.session_token == ""
+    assert is_whole_id(key.access_key_id)
+    # What is no blank, comma or slash passes through every client's credential scope.
+    assert re.fullmatch(r"SPK1\.[A-Za-z0-9_.-]+", key.access_key_id)
+    held = opened(keys, key)
+    assert held.principal == msgspec.structs.replace(_ALICE, expires_at=NOW + 600, key_scope=SALES)
+    assert held.secret == key.secret_access_key
+    assert refused(keys, key.access_key_id, "", NOW + 600) is Reason.KEY_EXPIRED
+
+
+def test_the_parts_of_the_two_kinds_make_no_key() -> None:
+    """Whoever saw a session token would make an id of it, and the other way round, with a secret of his choice."""
+    keys = emulated(_BY)
+    three, two = issued(keys), whole(keys)
+    sealed, word = three.session_token.removeprefix("spk1."), two.access_key_id.removeprefix("SPK1.")
+    for access_key_id, session_token in (
+        (f"SPK1.{sealed}", ""),
+        (three.access_key_id, f"spk1.{word}"),
+        ("", f"spk1.{word}"),
+        (two.access_key_id, f"spk1.{word}"),
+        (two.access_key_id, three.session_token),
+        (three.access_key_id, ""),
+        (two.access_key_id[:-1], ""),
+        ("SPK1.", ""),
+    ):
+        assert refused(keys, access_key_id, session_token) is Reason.ACCESS_KEY_UNKNOWN
+
+
+def test_no_two_keys_of_two_parts_share_one() -> None:
+    """Whoever has one would have another's."""
+    keys = emulated(_BY)
+    made = [whole(keys) for _ in range(200)]
+    assert len({key.access_key_id for key in made}) == len({key.secret_access_key for key in made}) == len(made)
+
+
+def test_what_is_too_much_for_an_id_is_refused() -> None:
+    """The listener reads no longer one: the key would be refused wherever it is used."""
+    roles = tuple(f"a-role-with-a-name-{number:0100}" for number in range(30))
+    by = authenticator(issuer(roles_claim="roles", roles=roles, catalogs=("lake",)))
+    who = principal(by, token(claims(roles=list(roles))))
+    assert emulated(by).issue(who, None, 600, NOW).session_token
+    with pytest.raises(Refused) as refusal:
+        whole(emulated(by), who=who)
+    assert refusal.value.reason is Reason.TOKEN_CLAIM
 
 
 # -- how long it lives

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.emulated import IssuedKey
+from signproxy.identity.emulated import IssuedKey, Parts
 from signproxy.identity.issuer import SharedSecret
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
 from signproxy.identity.peer import Peer
@@ -21,6 +22,7 @@ from signproxy.identity.pod_caller import PodIdentity, TokenFile
 from signproxy.identity.s3_caller import REMEMBERED, Caller, How, S3Callers
 from signproxy.identity.table_token import TableTokens
 from signproxy.model import KeyScope, TableScope
+from signproxy.s3.codes import s3_answer
 from signproxy.sealing import Purpose, Sealer
 from tests.identity.keyed import HOST, SEALING, Sent, emulated, presigned, signed
 from tests.identity.rig import (
@@ -123,6 +125,44 @@ def test_another_secret_is_refused(form: Callable[..., Sent]) -> None:
     assert found(who, form(key)).principal.name == "corp/alice"
     # And once the key is remembered.
     assert refused(who, form(wrong)) is Reason.SIGNATURE_MISMATCH
+
+
+@pytest.mark.parametrize("form", (signed, presigned))
+def test_a_key_of_two_parts_names_its_holder(form: Callable[..., Sent]) -> None:
+    """Clients that take no session token would be taken for strangers."""
+    by = believed()
+    key = emulated(by).issue(principal(by, token()), SALES, 600, NOW, parts=Parts.TWO)
+    who = callers(by)
+    for _ in range(2):  # And once the key is remembered.
+        caller = found(who, form(key))
+        assert (caller.principal.name, caller.principal.key_scope) == ("corp/alice", SALES)
+    other = msgspec.structs.replace(key, secret_access_key=key_of(by).secret_access_key)
+    assert refused(who, form(other)) is Reason.SIGNATURE_MISMATCH
+    both = msgspec.structs.replace(key, session_token=key_of(by).session_token)
+    assert refused(who, form(both)) is Reason.ACCESS_KEY_UNKNOWN
+    assert refused(callers(by), form(key), now=NOW + 600) is Reason.KEY_EXPIRED
+
+
+def test_older_signatures_are_told_as_such() -> None:
+    """Whoever has an old client would look for the fault in his keys."""
+    by = believed()
+    with pytest.raises(Refused) as refusal:
+        found(callers(by), plain(target="/b/k?AWSAccessKeyId=AKIA&Expires=1&Signature=x"))
+    assert "AWS4-HMAC-SHA256" in s3_answer(refusal.value).message
+    key = emulated(by).issue(principal(by, token()), None, 600, NOW, parts=Parts.TWO)
+    both = msgspec.structs.replace(key, session_token="other")
+    with pytest.raises(Refused) as refusal:
+        found(callers(by), signed(both))
+    assert s3_answer(refusal.value).code == "InvalidToken"
+
+
+def test_an_id_that_is_unknown_is_named_where_it_holds_no_word() -> None:
+    """A long id says by itself who holds it: like a token it is not told again."""
+    by = believed()
+    for access_key_id, named in (("AKIAOTHERS", "AKIAOTHERS"), ("x" * 129, "")):
+        with pytest.raises(Refused) as refusal:
+            found(callers(by), signed(IssuedKey(access_key_id, "secret", "", NOW)))
+        assert s3_answer(refusal.value).elements == (("AWSAccessKeyId", named),)
 
 
 @pytest.mark.parametrize("form", (signed, presigned))

@@ -35,6 +35,14 @@ def test_a_list_of_buckets_is_what_sdks_read() -> None:
     assert [each.text for each in root.iter(f"{_NS}ID")] == ["signproxy"]
 
 
+def test_a_part_of_a_list_says_where_the_next_one_begins() -> None:
+    """A client would take the first part for all of it."""
+    root = parsed(list_buckets_xml(["a"], prefix="", next_token="a"))
+    assert (root.findtext(f"{_NS}Prefix"), root.findtext(f"{_NS}ContinuationToken")) == ("", "a")
+    root = parsed(list_buckets_xml(["a"]))
+    assert (root.find(f"{_NS}Prefix"), root.find(f"{_NS}ContinuationToken")) == (None, None)
+
+
 def test_a_result_of_a_bulk_delete_tells_of_each_key() -> None:
     """A key that is missing from the answer is taken for deleted."""
     root = parsed(delete_result_xml(["a"], [("b", "AccessDenied", "No")]))

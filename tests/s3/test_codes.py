@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.errors import Reason
-from signproxy.s3.codes import s3_code
+from signproxy.errors import Reason, Refused
+from signproxy.s3.codes import s3_answer, s3_code
+from signproxy.s3.faults import Fault, S3Refused
 
 # What S3 answers with, and SDKs have a class or a branch for.
 _KNOWN = {
     "AccessDenied", "AuthorizationHeaderMalformed", "BadDigest", "EntityTooLarge", "ExpiredToken", "IncompleteBody",
     "InternalError", "InvalidAccessKeyId", "InvalidArgument", "InvalidRequest", "InvalidURI", "KeyTooLongError",
     "MalformedXML", "MethodNotAllowed", "MissingContentLength", "MissingRequestBodyError", "NoSuchKey", "NoSuchUpload",
-    "NotImplemented", "RequestTimeTooSkewed", "RequestTimeout", "ServiceUnavailable", "SignatureDoesNotMatch",
+    "400", "NotImplemented", "RequestTimeTooSkewed", "RequestTimeout", "ServiceUnavailable", "SignatureDoesNotMatch",
     "SlowDown", "XAmzContentSHA256Mismatch",
 }  # fmt: skip
 
@@ -20,8 +21,14 @@ _KNOWN = {
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.ALLOWED])
 def test_every_reason_has_a_code_of_s3(reason: Reason) -> None:
     """A reason without one is a fault of the server to the client, who tries again for minutes."""
-    status, code = s3_code(reason)
+    told = s3_answer(Refused(reason, "the operator's detail"))
+    status, code = told.status, told.code
     assert code in _KNOWN
+    assert told.message
+    # Words with places for facts would be told with the places empty.
+    assert "{}" not in told.message
+    assert "detail" not in told.message
+    assert not told.elements
     assert 400 <= status < 600
     # What the caller did wrong is never the server's fault, nor the other way round.
     if reason.status != 429:
@@ -59,4 +66,30 @@ def test_every_reason_has_a_code_of_s3(reason: Reason) -> None:
 )
 def test_sdks_are_told_what_they_act_on(reason: Reason, status: int, code: str) -> None:
     """SDKs refresh keys on ExpiredToken, wait on SlowDown, correct their clock on RequestTimeTooSkewed."""
-    assert s3_code(reason) == (status, code)
+    assert s3_code(reason)[:2] == (status, code)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_every_fault_is_told_in_words_of_s3(fault: Fault) -> None:
+    """A client of S3's own words would show a template in place of what is wrong."""
+    said = fault.value
+    told = s3_answer(S3Refused(Reason.AUTHORIZATION_MALFORMED, fault, "first", "second", "third", detail="detail"))
+    assert (told.status, told.code) == (said.status, said.code)
+    assert 400 <= told.status < 500
+    assert told.message
+    assert "{}" not in told.message
+    assert "detail" not in told.message
+    assert [name for name, _ in told.elements] == [name for name in said.elements if name]
+
+
+def test_what_a_client_is_told_again_is_bounded() -> None:
+    """A header of 16 KiB would come back in every refusal."""
+    told = s3_answer(S3Refused(Reason.HEADERS_NOT_SIGNED, Fault.UNSIGNED_HEADERS, "x" * 5000))
+    assert told.elements == (("HeadersNotSigned", "x" * 1024),)
+
+
+def test_a_fact_goes_into_the_words_or_the_element_that_s3_has_for_it() -> None:
+    """A client in the wrong region reads the right one from the element."""
+    told = s3_answer(S3Refused(Reason.SCOPE_MISMATCH, Fault.CREDENTIAL_REGION, "us-west-1", "eu-central-1"))
+    assert told.message.endswith('the region "us-west-1" is wrong; expecting "eu-central-1"')
+    assert told.elements == (("Region", "eu-central-1"),)

@@ -89,7 +89,7 @@ _KNOWN = (
     ("GET", "", None, Operation.LIST_OBJECTS),
     ("GET", "", "versions", Operation.LIST_OBJECT_VERSIONS),
     ("GET", "", "uploads&x-id=ListMultipartUploads", Operation.LIST_MULTIPART_UPLOADS),
-    ("PUT", KEY, "partNumber=0&uploadId=u", Operation.UPLOAD_PART),
+    ("GET", KEY, "partNumber=0", Operation.GET_OBJECT),
 )
 
 
@@ -169,10 +169,18 @@ def test_of_the_service_only_the_list_of_buckets_is_answered(method: str, query:
     """The service's own path is where stores have their administration."""
     wire = asked(method, "", query, bucket="")
     if listed:
-        assert service_operation(wire) is Operation.LIST_BUCKETS
+        assert service_operation(wire).operation is Operation.LIST_BUCKETS
         return
     with pytest.raises(Refused):
         service_operation(wire)
+
+
+def test_a_part_of_the_list_of_buckets_may_be_asked_for() -> None:
+    """Whoever has a thousand buckets reads them in parts; a part that ignores where it begins never ends."""
+    found = service_operation(asked("GET", "", "max-buckets=2&prefix=a%2Db&continuation-token=a-b1", bucket=""))
+    assert (found.prefix, found.after, found.most) == ("a-b", "a-b1", 2)
+    found = service_operation(asked("GET", "", None, bucket=""))
+    assert (found.prefix, found.after, found.most) == (None, "", 10_000)
 
 
 def test_what_is_forward_s_alone_says_so() -> None:

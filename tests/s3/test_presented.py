@@ -73,7 +73,7 @@ def test_the_header_form_is_read_whole(separator: str) -> None:
         AUTHORIZATION.replace(SIGNATURE, SIGNATURE[1:]),
         AUTHORIZATION.replace(SIGNATURE, SIGNATURE.upper()),
         AUTHORIZATION + "\n",
-        AUTHORIZATION.replace("AKID", "A" * 257),
+        AUTHORIZATION.replace("AKID", "A" * 2049),
         AUTHORIZATION.replace("host;", "host;" * 128),
     ),
 )
@@ -208,7 +208,7 @@ def test_a_moved_header_cannot_begin_another_one(name: str, value: str) -> None:
         query({"X-Amz-SignedHeaders": "Host"}),
         query({"X-Amz-Signature": "z" * 64}),
         query({"X-Amz-Date": "2026-01-01"}),
-        query({"X-Amz-Expires": "0"}),
+        query({"X-Amz-Expires": "0x10"}),
         query({"X-Amz-Expires": "604801"}),
         query({"X-Amz-Expires": "9999999"}),
         query({"X-Amz-Expires": "-1"}),

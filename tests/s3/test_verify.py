@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.codes import S3Answer, s3_answer
 from signproxy.s3.presented import read_authorization, read_presigned
 from signproxy.s3.verify import SeedSignature, Verifier, verify
 
@@ -304,6 +305,58 @@ def test_a_presigned_url_is_good_for_its_own_time(key: Verifier, shift: int, rea
         assert verified(sent, key).signature
     else:
         assert refusal(sent, key) is reason
+
+
+def told(sent: Sent, key: Verifier, now: float = NOW, regions: tuple[str, ...] | None = None) -> S3Answer:
+    with pytest.raises(Refused) as refused:
+        verified(sent, key, now, regions)
+    return s3_answer(refused.value)
+
+
+def test_what_is_late_is_told_with_the_time(key: Verifier) -> None:
+    """An SDK corrects its clock by it, and whoever has an old link sees that it is old."""
+    assert told(botocore_signs(at=NOW - 901), key).elements == (
+        ("RequestTime", "20270115T074459Z"),
+        ("ServerTime", "2027-01-15T08:00:00Z"),
+        ("MaxAllowedSkewMilliseconds", "900000"),
+    )
+    late = botocore_signs(at=NOW - 700, expires=600)
+    assert told(late, key).elements == (
+        ("X-Amz-Expires", "600"),
+        ("Expires", "2027-01-15T07:58:20Z"),
+        ("ServerTime", "2027-01-15T08:00:00Z"),
+    )
+    # A date that no calendar has is compared as text.
+    never = replace(late, query=(late.query or "").replace("20270115T074820Z", "20270100T999999Z"))
+    never = replace(never, query=(never.query or "").replace("%2F20270115%2F", "%2F20270100%2F"))
+    assert told(never, key).elements[1] == ("Expires", "1970-01-01T00:10:00Z")
+
+
+@pytest.mark.parametrize("expires", (None, 600))
+def test_a_wrong_region_is_told_the_right_one_where_there_is_one(key: Verifier, expires: int | None) -> None:
+    """A client is set up for it; among several nobody knows which one was meant."""
+    sent = botocore_signs(expires=expires)
+    answer = told(sent, key, regions=("eu-west-1",))
+    assert answer.message.endswith('the region "us-east-1" is wrong; expecting "eu-west-1"')
+    assert answer.elements == ((("Region", "eu-west-1"),) if expires is None else ())
+    assert "eu-west-1" not in told(sent, key, regions=("eu-west-1", "eu-west-2")).message
+
+
+def test_a_hash_that_is_none_is_told_before_the_signature(key: Verifier) -> None:
+    """Whoever wrote a client would look for the fault in its signer."""
+    sent = botocore_signs()
+    answer = told(sent.changing("x-amz-content-sha256", "none"), key)
+    assert (answer.code, answer.elements[1]) == ("InvalidArgument", ("ArgumentValue", "none"))
+    assert told(sent.changing("x-amz-content-sha256", "0" * 64), key).code == "SignatureDoesNotMatch"
+
+
+def test_two_dates_that_differ_are_told(key: Verifier) -> None:
+    """Whoever wrote a client would look for the fault in its secret."""
+    sent = botocore_signs(expires=600)
+    other = replace(sent, query=(sent.query or "").replace("%2F20270115%2F", "%2F20270114%2F"))
+    assert told(other, key).message == (
+        'Invalid credential date "20270114". This date is not the same as X-Amz-Date: "20270115".'
+    )
 
 
 def test_the_scope_must_fit(key: Verifier) -> None:

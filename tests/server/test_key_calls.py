@@ -48,7 +48,7 @@ class Issuing(Product):
 
     def holder(self, told: Mapping[str, str]) -> Any:
         """Return whom the S3 listener takes the holder of a key for."""
-        held = self.keys.open(told["access-key-id"], told["session-token"], datetime.now(UTC).timestamp())
+        held = self.keys.open(told["access-key-id"], told.get("session-token", ""), datetime.now(UTC).timestamp())
         assert held.secret == told["secret-access-key"]
         return held.principal
 
@@ -79,6 +79,18 @@ async def test_a_caller_gets_a_key_of_his_own() -> None:
     assert told["expires-at"] in event.detail
     for secret in (told["secret-access-key"], told["session-token"], told["access-key-id"]):
         assert secret not in repr(event)
+
+
+async def test_a_client_that_takes_no_session_token_gets_a_key_of_two_parts() -> None:
+    """An empty session token is sent along by some clients, and then belongs to no key."""
+    async with issuing() as product:
+        status, _, told = await product.issue({"catalog": "lake", "without-token": True})
+        assert (status, set(told)) == (200, PARTS - {"session-token"})
+        holder = product.holder(told)
+        assert (holder.name, holder.key_scope) == ("static/reader", KeyScope("lake"))
+        (event,) = product.events()
+        assert told["access-key-id"] not in repr(event)
+        assert told["access-key-id"][-4:] in event.detail
 
 
 @pytest.mark.parametrize(

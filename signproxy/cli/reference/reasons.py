@@ -13,9 +13,9 @@ output of `signproxy explain`. What the caller is told is the message alone, so 
 not his; "what it means" and "what to do" are for operators. A code keeps its meaning between versions.
 
 The checks run in the order of this page, and the first that fails decides. On the S3 listener errors are S3's XML with
-S3's own codes, and the message is the one below; what ends in the middle of a body ends the connection. Elsewhere errors are answered as Iceberg clients read
-them, `{"error": {"message": …, "type": …, "code": …}}` with `request_id` beside them, by which
-`signproxy explain --event` finds the request.
+S3's own codes and, where S3 has words for it, its words; what ends in the middle of a body ends the connection.
+Elsewhere errors are answered as Iceberg clients read them, `{"error": {"message": …, "type": …, "code": …}}` with
+`request_id` beside them, by which `signproxy explain --event` finds the request.
 """
 
 _CHECKS = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from http import HTTPStatus
 from typing import NamedTuple
 
-from signproxy.errors import Reason
 from signproxy.forward.answer import EVENT_ID, REQUEST_ID
+from signproxy.gate.forwarded import BucketsShown
 from signproxy.s3.answers import error_xml, list_buckets_xml
-from signproxy.s3.codes import s3_code
+from signproxy.s3.codes import S3Answer
 from signproxy.server.reply import http_date
 
 _NO_BODY = "HEAD"
@@ -28,20 +27,16 @@ class Origin(NamedTuple):
     event_id: str
 
 
-def refusal(reason: Reason, detail: str, origin: Origin, *, closes: bool) -> bytes:
-    """Return the error of a reason: what the caller may know, never the operator's detail."""
-    status, code = s3_code(reason)
-    extra: Iterable[tuple[str, str]] = ()
-    if reason is Reason.HEADERS_NOT_SIGNED:
-        # S3 names them as well, and the caller sent them.
-        extra = (("HeadersNotSigned", detail),)
-    body = error_xml(code, reason.value.message, origin.resource, origin.request_id, extra)
-    return _whole(status, body, origin, closes=closes)
+def refusal(told: S3Answer, origin: Origin, *, closes: bool) -> bytes:
+    """Return the error that a client is told."""
+    body = error_xml(told.code, told.message, origin.resource, origin.request_id, told.elements)
+    return _whole(told.status, body, origin, closes=closes)
 
 
-def buckets(names: Iterable[str], origin: Origin, *, closes: bool) -> bytes:
+def buckets(shown: BucketsShown, origin: Origin, *, closes: bool) -> bytes:
     """Return the answer to a list of buckets."""
-    return _whole(200, list_buckets_xml(names), origin, closes=closes)
+    body = list_buckets_xml(shown.names, prefix=shown.prefix, next_token=shown.next_token)
+    return _whole(200, body, origin, closes=closes)
 
 
 def not_http() -> bytes:

@@ -14,7 +14,8 @@ from signproxy.server.s3.answers import not_http
 from signproxy.server.s3.guests import Guests
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageFault, MessageInvalid, Stalled, Truncated
-from signproxy.transfer.head import RequestHead, read_request_head
+from signproxy.transfer.head import RequestHead
+from signproxy.transfer.heads import RequestHeads
 from signproxy.transfer.refusal import HEAD_LIMIT
 
 LINGER_SECONDS = 2.0
@@ -44,11 +45,12 @@ class Serves(Protocol):
 class Connection(Channel):
     """A client's connection."""
 
-    __slots__ = ("_guests", "_handler", "_idle", "_idle_limit", "_keepalive", "_pausing", "_task", "facts")
+    __slots__ = ("_guests", "_handler", "_heads", "_idle", "_idle_limit", "_keepalive", "_pausing", "_task", "facts")
 
     def __init__(self, handler: Serves, guests: Guests, keepalive: float) -> None:
         super().__init__()
         self._handler = handler
+        self._heads = RequestHeads()
         self._guests = guests
         self._keepalive = keepalive
         self._idle_limit = min(STRANGER_SECONDS, keepalive)
@@ -150,7 +152,7 @@ class Connection(Channel):
             if data is None:
                 return False
             self._idle = False
-            head = read_request_head(data)
+            head = self._heads.read(data)
         except MessageInvalid as invalid:
             self._idle = False
             if invalid.fault in NO_REQUEST:

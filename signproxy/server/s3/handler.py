@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from itertools import compress
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -15,12 +15,13 @@ from signproxy.config.s3 import S3Settings
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
-from signproxy.gate.forwarded import BucketsShown
+from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
+from signproxy.s3.codes import s3_answer
 from signproxy.s3.forwarded import ForwardWire, is_bulk_delete
 from signproxy.server.bodies import FOR_TOO_MUCH
 from signproxy.server.limits import Hold, Limits
@@ -39,6 +40,11 @@ MAX_BULK_DELETE = 2 * 1024 * 1024
 
 _NOT_PASSED_ON = HOP_BY_HOP | {"host", "authorization", "x-amz-security-token", "x-amz-date", "expect"}
 """What belongs to this connection, or proves who calls; the store gets signproxy's own."""
+
+_SETS_KEPT = 1024
+"""Clients repeat a handful of header sets; the bound is there for those who do not."""
+_KEPT_LENGTH = 1024
+"""Characters of the names of a set that is kept."""
 
 _log = get_logger("signproxy.s3")
 
@@ -104,20 +110,20 @@ class S3Handler:
         try:
             await self._pass(rooms, turn)
         except Refused as refused:
-            await self._refuse(turn, refused.reason, refused.detail)
+            await self._refuse(turn, refused)
         except MessageInvalid as invalid:
-            await self._refuse(turn, Reason.HTTP_INVALID, str(invalid))
+            await self._refuse(turn, Refused(Reason.HTTP_INVALID, str(invalid)))
         except Stalled as stalled:
-            await self._refuse(turn, Reason.BODY_STALLED, str(stalled))
+            await self._refuse(turn, Refused(Reason.BODY_STALLED, str(stalled)))
         except (ConnectionError, Truncated) as gone:
-            await self._refuse(turn, Reason.CLIENT_GONE, type(gone).__name__)
+            await self._refuse(turn, Refused(Reason.CLIENT_GONE, type(gone).__name__))
         except asyncio.CancelledError:
-            self._record(turn, Reason.CLIENT_GONE, "cancelled")
+            self._record(turn, Refused(Reason.CLIENT_GONE, "cancelled"))
             guest.abort()
             raise
         except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours is an answer, an event and a trace
             _log.exception("request failed", request_id=passage.request_id)
-            await self._refuse(turn, Reason.INTERNAL, "")
+            await self._refuse(turn, Refused(Reason.INTERNAL))
         return body.ended and not answer.closes and not guest.closed
 
     async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
@@ -127,32 +133,35 @@ class S3Handler:
         hold = self.limits.stranger(perf_counter_ns())
         if hold is None or await guest.hold_back(hold):
             origin = Origin("", "", passage.request_id, passage.event_id)
-            guest.write(refusal(Reason.HTTP_INVALID, "", origin, closes=True))
+            guest.write(refusal(s3_answer(Refused(Reason.HTTP_INVALID)), origin, closes=True))
 
     async def _pass(self, rooms: S3Rooms, turn: Turn) -> None:
         guest, head, body, answer, passage = turn
         address = address_of(head.fields["host"], head.target, rooms.base_domains)
-        found = rooms.callers.identify(head.method, head.target, head.headers, guest.facts, passage.wall)
+        callers = rooms.callers
+        found = callers.identify(head.method, head.target, head.headers, guest.facts, passage.wall, head.fields)
         caller = found if isinstance(found, Caller) else await found
         principal = caller.principal
+        name = principal.name
         passage.subject = subject = Subject(principal, principal)
         passage.bearer = caller.bearer
         guest.known()
-        late = self.limits.admit(principal.name, perf_counter_ns())
-        with self.transfers.going(principal.name):
+        late = self.limits.admit(name, perf_counter_ns())
+        self.transfers.begin(name)
+        try:
             if late is not None and not await guest.hold_back(late):
                 raise Refused(Reason.RATE_LIMITED, "too many requests wait already")
             content = None
             if is_bulk_delete(head.method, address.raw_key, caller.raw_query):
-                content = await self._read_whole(principal.name, body, answer)
+                content = await self._read_whole(name, body, answer)
             passage.asked = wire = _wire(head, caller, address.bucket, address.raw_key, content)
             judged = rooms.gate.judge_forwarded(passage, subject, wire)
-            passed = await judged if isinstance(judged, Awaitable) else judged
-            passage.judged_ns = perf_counter_ns()
+            passed = judged if isinstance(judged, Passed | BucketsShown) else await judged
             if isinstance(passed, BucketsShown):
+                passage.judged_ns = perf_counter_ns()
                 self._recorder.answered(passage)
                 answer.closes = answer.closes or not body.ended
-                guest.write(buckets(passed.names, turn.origin, closes=answer.closes))
+                guest.write(buckets(passed, turn.origin, closes=answer.closes))
                 return
             # Nothing is served that the trail has no place for: found out later, the object is written already.
             self._recorder.reserve(passage)
@@ -160,6 +169,8 @@ class S3Handler:
                 passed, guest, body, head, answer, seed=caller.seed, document=content or b""
             )
             self._recorder.forwarded(passage, passed, outcome)
+        finally:
+            self.transfers.end(name)
 
     async def _read_whole(self, name: str, body: Incoming, answer: Answer) -> bytes:
         """Read the body of a bulk delete: only it says which keys are meant."""
@@ -177,9 +188,10 @@ class S3Handler:
         self.limits.charge(name, size)
         return b"".join(parts)
 
-    async def _refuse(self, turn: Turn, reason: Reason, detail: str) -> None:
+    async def _refuse(self, turn: Turn, refused: Refused) -> None:
         guest, _, body, answer, passage = turn
-        reason, detail = self._record(turn, reason, detail)
+        refused = self._record(turn, refused)
+        reason = refused.reason
         if answer.begun or reason is Reason.CLIENT_GONE or guest.closed:
             # Whoever has half an answer must not take what follows for the rest of it.
             answer.closes = True
@@ -195,15 +207,15 @@ class S3Handler:
         # What nobody read of a body stands where the next request would.
         answer.closes = answer.closes or not body.ended or guest.ending
         if not guest.closed:
-            guest.write(refusal(reason, detail, turn.origin, closes=answer.closes))
+            guest.write(refusal(s3_answer(refused), turn.origin, closes=answer.closes))
 
-    def _record(self, turn: Turn, reason: Reason, detail: str) -> tuple[Reason, str]:
+    def _record(self, turn: Turn, refused: Refused) -> Refused:
         """Record a refusal; return what the caller is told, which is another where the trail did not take it."""
         try:
-            self._recorder.refused(turn.passage, reason, detail)
-        except Refused as refused:
-            return refused.reason, refused.detail
-        return reason, detail
+            self._recorder.refused(turn.passage, refused.reason, refused.detail, s3_answer(refused).status)
+        except Refused as unavailable:
+            return unavailable
+        return refused
 
 
 def _passage(remote: str, request_id: str | None, user_agent: str) -> Passage:
@@ -211,23 +223,41 @@ def _passage(remote: str, request_id: str | None, user_agent: str) -> Passage:
     return Passage(_KIND, event_id, read_request_id(request_id, event_id), remote, user_agent)
 
 
+class _Kept(msgspec.Struct, frozen=True, gc=False):
+    """Which headers of a set of names are passed on; depends on the names alone."""
+
+    passed: tuple[bool, ...]
+    names: tuple[str, ...]
+
+
+_kept: dict[tuple[str, ...], _Kept] = {}
+
+
+def _kept_of(head: RequestHead) -> _Kept:
+    names = head.names
+    passed = tuple([name not in _NOT_PASSED_ON for name, _ in head.headers])
+    kept = _Kept(passed, tuple(compress(names, passed)))
+    if sum(map(len, names)) <= _KEPT_LENGTH:
+        if len(_kept) >= _SETS_KEPT:
+            _kept.clear()
+        _kept[names] = kept
+    return kept
+
+
 def _wire(head: RequestHead, caller: Caller, bucket: str, raw_key: str, content: bytes | None) -> ForwardWire:
-    headers, names = [], []
-    for header, spelled in zip(head.headers, head.names, strict=True):
-        if header[0] not in _NOT_PASSED_ON:
-            headers.append(header)
-            names.append(spelled)
-    for header in caller.hoisted:
-        if header[0] not in _NOT_PASSED_ON:
-            headers.append(header)
-            names.append(header[0])
+    kept = _kept.get(head.names) or _kept_of(head)
+    headers, names = tuple(compress(head.headers, kept.passed)), kept.names
+    if caller.hoisted:
+        hoisted = [header for header in caller.hoisted if header[0] not in _NOT_PASSED_ON]
+        headers += tuple(hoisted)
+        names += tuple([name for name, _ in hoisted])
     return ForwardWire(
         method=head.method,
         bucket=bucket,
         raw_key=raw_key,
         raw_query=caller.raw_query,
-        headers=tuple(headers),
-        names=tuple(names),
+        headers=headers,
+        names=names,
         body=content,
         host=head.fields["host"],
         payload=caller.payload,

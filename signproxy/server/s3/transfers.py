@@ -27,6 +27,14 @@ class Transfers:
     @contextmanager
     def going(self, principal: str) -> Iterator[None]:
         """Count a request while it is served. Raise Refused if there are too many."""
+        self.begin(principal)
+        try:
+            yield
+        finally:
+            self.end(principal)
+
+    def begin(self, principal: str) -> None:
+        """Count a request that is served from now on; `end` must follow. Raise Refused if there are too many."""
         mine = self._by_name.get(principal, 0)
         if mine >= self._each:
             raise Refused(Reason.IN_FLIGHT_LIMITED, f"{mine} transfers at a time")
@@ -34,12 +42,12 @@ class Transfers:
             raise Refused(Reason.OVERLOADED, f"{self.in_flight} transfers of all callers at a time")
         self._by_name[principal] = mine + 1
         self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            left = self._by_name[principal] - 1
-            if left:
-                self._by_name[principal] = left
-            else:
-                del self._by_name[principal]
+
+    def end(self, principal: str) -> None:
+        """Count a request no longer."""
+        self.in_flight -= 1
+        left = self._by_name[principal] - 1
+        if left:
+            self._by_name[principal] = left
+        else:
+            del self._by_name[principal]

@@ -11,18 +11,22 @@ WORKERS ?= 2
 digest = $(shell cat requirements/build.txt requirements/$(1).txt pyproject.toml | cksum | tr ' ' '-')
 DEMO   := $(VENV)/demo-$(call digest,demo)
 TEST   := $(VENV)/test-$(call digest,test)
+PIPELINE := $(VENV)/pipeline-$(call digest,pipeline)
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 
 .DEFAULT_GOAL := help
 # An environment that was not finished must not count as one.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint type imports unit docs docs-check e2e soak e2e-ci bench mutants mutants-changed fuzz lock clean
+.PHONY: help run pipeline test lint type imports unit docs docs-check e2e soak e2e-ci bench mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(DEMO) ## Start the demo: a store, a policy, a token, and signproxy in front of them.
 	$(BIN)/signproxy demo
+
+pipeline: $(PIPELINE) ## Install what `signproxy pipeline` needs; Java 17 or newer is the machine's own.
+	$(BIN)/signproxy pipeline --help
 
 test: lint type imports docs-check unit ## Check style, types, import rules and generated docs, then run the unit tests.
 
@@ -36,9 +40,10 @@ type: $(TEST) ## Check types, strictly.
 imports: $(TEST) ## Check which room may import which.
 	$(BIN)/lint-imports --no-logo
 
+# All tests that ask for Spark are one group, so that one worker alone starts it.
 # Three reads of one measurement: everything, and the two pure rooms, where nothing may be left out.
 unit: $(TEST) ## Run the unit tests with their coverage gates.
-	$(BIN)/pytest tests --ignore=tests/e2e -n $(WORKERS) --dist worksteal --cov --cov-report=
+	$(BIN)/pytest tests --ignore=tests/e2e -n $(WORKERS) --dist loadgroup --cov --cov-report=
 	$(BIN)/coverage report --include='signproxy/s3/*,signproxy/policy/*' --fail-under=100
 	$(BIN)/coverage report --fail-under=90
 
@@ -48,8 +53,8 @@ docs: $(TEST) ## Regenerate the tables of the documentation from the code.
 docs-check: $(TEST) ## Fail when a table of the documentation differs from the code.
 	$(BIN)/python -m signproxy.cli.docs --check
 
-e2e: $(TEST) ## Run every end-to-end test: real clients on real stores.
-	$(BIN)/pytest tests/e2e -p no:randomly -m 'not soak'
+e2e: $(TEST) ## Run every end-to-end test, or PART (a file or directory): real clients on real stores. Writes docs/matrix.json.
+	$(BIN)/pytest $(or $(PART),tests/e2e) -p no:randomly -m 'not soak'
 
 soak: $(TEST) ## Serve at full load for twenty minutes while everything rotates. Writes docs/soak.json.
 	$(BIN)/pytest tests/e2e/soak -p no:randomly -m soak
@@ -90,9 +95,10 @@ clean: ## Remove the environment and everything that was generated and is not co
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/demo-% $(VENV)/test-%: | $(BIN)/python
+$(VENV)/demo-% $(VENV)/pipeline-% $(VENV)/test-%: | $(BIN)/python
 	$(PIP) --require-hashes -r requirements/build.txt
-	$(PIP) --require-hashes -r requirements/$(firstword $(subst -, ,$(@F))).txt
+	# Spark comes as a source archive, of which a wheel is made: with the tool that was just installed, and no other.
+	$(PIP) --require-hashes --no-build-isolation -r requirements/$(firstword $(subst -, ,$(@F))).txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 	# Some environments switch bytecode off, and a start would then compile a hundred modules.
 	$(BIN)/python -m compileall -q signproxy

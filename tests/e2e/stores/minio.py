@@ -48,8 +48,8 @@ def install() -> Path:
 
 
 @contextmanager
-def run(directory: Path) -> Iterator[RunningStore]:
-    """Run MinIO over an empty directory."""
+def run(directory: Path, *, log_webhook: str = "") -> Iterator[RunningStore]:
+    """Run MinIO over an empty directory; it tells the webhook of each request, if there is one."""
     data = directory / "data"
     data.mkdir()
     access_key, secret = "minio" + secrets.token_hex(6), secrets.token_urlsafe(24)
@@ -64,6 +64,8 @@ def run(directory: Path) -> Iterator[RunningStore]:
         "MINIO_UPDATE": "off",
         "MINIO_BROWSER": "off",
     }
+    if log_webhook:
+        env |= {"MINIO_AUDIT_WEBHOOK_ENABLE_E2E": "on", "MINIO_AUDIT_WEBHOOK_ENDPOINT_E2E": log_webhook}
     addresses = ("--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{console}")
     server = Server("minio", (str(install()), "server", "--quiet", *addresses, str(data)), directory, env=env)
     try:

@@ -16,8 +16,8 @@ REGION = "eu-central-1"
 
 
 @contextmanager
-def run(directory: Path) -> Iterator[RunningStore]:
-    """Run the gateway over an empty directory."""
+def run(directory: Path, *, log_webhook: str = "") -> Iterator[RunningStore]:
+    """Run the gateway over an empty directory; it tells the webhook of each request, if there is one."""
     data = directory / "data"
     data.mkdir()
     access_key, secret = "versity" + secrets.token_hex(6), secrets.token_urlsafe(24)
@@ -25,6 +25,7 @@ def run(directory: Path) -> Iterator[RunningStore]:
     command = (
         *(str(install.versitygw()), "--port", f"127.0.0.1:{port}", "--region", REGION),
         *("--health", "/health", "--quiet", "--keep-alive", "--virtual-domain", f"{DOMAIN}:{port}"),
+        *(("--log-webhook-url", log_webhook) if log_webhook else ()),
         *("posix", str(data)),
     )
     server = Server("versitygw", command, directory, env={"ROOT_ACCESS_KEY": access_key, "ROOT_SECRET_KEY": secret})

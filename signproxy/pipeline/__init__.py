@@ -1,0 +1,1 @@
+"""Answer questions from the audit trail and from the stores' own logs, with PySpark; the server never imports it."""

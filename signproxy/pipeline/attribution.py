@@ -1,0 +1,345 @@
+"""Say of each request in a store's log who made it, by which decision, and how far that is proven.
+
+    stamp           it carries the id of an event whose bucket, key and method it has
+    request_id      signproxy forwarded it, and the store gave it this id
+    session         made with vended keys, whose session ends with the id of the event that they were made by
+    known_service   made by somebody whom the operator named
+    probable        an unstamped log, and an event for the same bucket, key, method and address shortly before
+    unattributed    nothing of that
+
+Exact joins come first, each by a key that one side has once. What is left, which is little, is put in one order with
+the events that may stand behind it, and each request looks back to the last of them: no pair of rows is ever formed,
+so that a key which everybody reads costs what its rows cost and no more.
+
+Whoever asks chooses keys, user agents and queries. So a stamp is believed only if its event exists and is about the
+very same thing; a row whose signature was bad proves nothing against anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
+
+from signproxy.pipeline.findings import FindingClass
+from signproxy.pipeline.matching import (
+    CACHE_SECONDS,
+    COLUMNS,
+    EVENT,
+    HEADS_OF_PARTS,
+    ID,
+    KNOWN_SERVICE,
+    LOOPBACK,
+    NOBODY,
+    PARTS_OF_A_REQUEST,
+    REQUEST,
+    REQUEST_ID,
+    SESSION,
+    SESSION_SECONDS,
+    SIGNATURE_SECONDS,
+    STAMP,
+    TOLD,
+    UNATTRIBUTED,
+    WITHOUT_QUERY,
+    Known,
+    is_one_of,
+    no_null,
+)
+from signproxy.pipeline.neighbours import by_neighbour
+from signproxy.pipeline.s3log.rows import Quality
+
+OUT = (
+    *("request_key", "class", "event_id", "principal", "effective_principal", "catalog", "namespace", "table", "ts"),
+    *("bucket", "key", "method", "op", "status", "bytes_sent", "application", "query_id", "rule_id", "policy_rev"),
+    *("source", "event_date", "request_id", "stamp", "remote_ip", "requester", "error", "way", "event_ts", "event_ip"),
+    *("event_key", "event_method", "decision", "expires_at", "age_seconds", "faults", "object_size"),
+)
+
+
+Keep = Callable[[DataFrame], DataFrame]
+"""Keeps what is read more than once from being computed more than once."""
+
+
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+def attribution(events: DataFrame, requests: DataFrame, known: Known = NOBODY, *, keep: Keep = _as_it_is) -> DataFrame:
+    """Return each request once, with its class, the decision behind it, and what is wrong with the two together."""
+    asked = _asked(requests)
+    happened = _happened(events)
+    stamped = keep(_by_stamp(asked, happened.where(F.col("e_kind") == "sign")))
+    held = stamped.where(F.col("class").isNotNull())
+    rest = stamped.where(F.col("class").isNull()).unionByName(_unstamped(asked, stamped))
+    forwarded = _by_request_id(rest, happened.where(F.col("e_kind") == "forward"))
+    vended = _by_session(forwarded, happened.where(F.col("e_kind").isin("vend", "refresh")), known)
+    left = by_neighbour(keep(_by_name(vended, known)), happened, known)
+    return _shaped(_with_faults(held.unionByName(left), known))
+
+
+# what is looked at
+
+
+def _asked(requests: DataFrame) -> DataFrame:
+    """Return whole requests and the parts of others, each with a name, and parts with what their heads were asked."""
+    quality = F.coalesce(F.col("quality"), F.array().cast("array<string>"))
+    refused = F.coalesce(F.col("status").isin(400, 401, 403), F.lit(False))
+    # A store that gives no id leaves no better name than all that it says.
+    unnamed = F.concat(F.lit("-"), F.sha2(F.concat_ws("\x1f", "ts", "remote_ip", "method", "key", "user_agent"), 256))
+    name = F.concat_ws(":", "source", F.coalesce(F.col("request_id"), unnamed))
+    # An unknown identity: what the row says of who asked is at most what was claimed.
+    is_claimed = F.array_contains(quality, Quality.CLAIMED_KEY) | (refused & F.col("requester").isNull())
+    own = {"m_bucket": F.col("bucket"), "m_key": F.col("key"), "m_method": F.col("method")}
+    whole = (
+        requests.where(F.col("op").isNull() | ~F.col("op").isin(*PARTS_OF_A_REQUEST))
+        .withColumns({"request_key": name, "is_part": F.lit(False), "is_claimed": is_claimed, **own})
+        .select(*REQUEST, *own)
+    )
+    heads = (
+        requests.where(F.col("op").isin(*HEADS_OF_PARTS))
+        .groupBy("source", "request_id")
+        .agg(F.min("stamp").alias("stamp"), *(F.min(of).alias(name) for name, of in own.items()))
+    )
+    parts = (
+        requests.where(F.col("op").isin(*PARTS_OF_A_REQUEST))
+        .withColumn("request_key", F.concat_ws(":", name, F.col("op"), F.coalesce("key", F.lit(""))))
+        .dropDuplicates(["request_key"])
+        .withColumns({"is_part": F.lit(True), "is_claimed": is_claimed})
+        .drop("stamp")
+        .join(heads, ["source", "request_id"], "left")
+        .select(*whole.columns)
+    )
+    return whole.unionByName(parts)
+
+
+def _happened(events: DataFrame) -> DataFrame:
+    return events.where(F.col("kind").isin("sign", "forward", "vend", "refresh")).select(
+        *(F.col(name).alias(f"e_{name}") for name in EVENT)
+    )
+
+
+# the exact joins
+
+
+def _by_stamp(asked: DataFrame, signed: DataFrame) -> DataFrame:
+    """Return the requests with a stamp: those whose stamp holds have their class, the others their faults."""
+    bearing = asked.where(F.col("stamp").isNotNull())
+    joined = bearing.join(signed, bearing.stamp == signed.e_event_id, "left")
+    theirs, ours = F.col("access_key_id"), F.nullif("e_access_key_id", F.lit(""))
+    judged = joined.withColumns(
+        {
+            "exists": F.col("e_event_id").isNotNull(),
+            "same_key": no_null((F.col("m_bucket") == F.col("e_bucket")) & _same_key()),
+            "same_method": no_null(F.col("m_method") == F.col("e_method")),
+            # Where both sides name the access key that signed it; S3's own log does not.
+            "same_signer": theirs.isNull() | ours.isNull() | theirs.endswith(ours),
+        }
+    ).withColumn("holds", F.expr("exists AND same_key AND same_method AND same_signer"))
+    once = _with_uses(judged).where(~F.col("is_repeated"))
+    broken = _faults(
+        (FindingClass.UNKNOWN_STAMP, ~F.col("exists")),
+        (FindingClass.STAMP_KEY_MISMATCH, F.expr("exists AND NOT same_key")),
+        (FindingClass.STAMP_METHOD_MISMATCH, F.expr("exists AND NOT same_method")),
+    )
+    is_evidence = F.expr("exists AND NOT holds")
+    # Whose stamp it was is evidence; that it was he who asked is not.
+    return once.withColumns(
+        {
+            "class": F.when(F.col("holds"), F.lit(STAMP)),
+            "bad_stamp": F.when(F.expr("NOT holds AND NOT is_claimed"), broken),
+            "bad_event_id": F.when(is_evidence, F.col("e_event_id")),
+            "bad_key": F.when(is_evidence, F.col("e_key")),
+            "bad_method": F.when(is_evidence, F.col("e_method")),
+            "bad_principal": F.when(is_evidence, F.col("e_principal")),
+            **{name: F.when(F.col("holds"), F.col(name)) for name in TOLD},
+        }
+    ).select(*COLUMNS)
+
+
+def _same_key() -> Column:
+    """Whether the keys are the same; the request of a bulk delete has none, though its event names the first."""
+    of_event = F.when(F.coalesce("e_key_count", F.lit(0)) > 0, F.lit("")).otherwise(F.coalesce("e_key", F.lit("")))
+    return F.coalesce("m_key", F.lit("")) == of_event
+
+
+def _unstamped(asked: DataFrame, like: DataFrame) -> DataFrame:
+    plain = asked.where(F.col("stamp").isNull()).dropDuplicates(["request_key"])
+    lacking = {
+        name: F.lit(False) if name == "is_replayed" else F.lit(None).cast(like.schema[name].dataType)
+        for name in COLUMNS
+        if name not in REQUEST
+    }
+    return plain.withColumns(lacking).select(*COLUMNS)
+
+
+def _with_uses(judged: DataFrame) -> DataFrame:
+    """Add whether a row is the same as the one before it, and whether its signature was used before, or too long.
+
+    A use is an answer that the store gave; one that failed is asked for again by the same signature. The second use is
+    the one that is too many.
+    """
+    in_order = Window.partitionBy("stamp").orderBy("ts", "request_key")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    status = F.coalesce(F.col("status"), F.lit(0))
+    answered = (status >= 200) & (status < 500) & ~status.isin(301, 307, 400, 401, 403)
+    used = F.col("holds") & answered & ~F.col("is_part")
+    age = F.unix_timestamp("ts") - F.unix_timestamp("e_ts")
+    since = F.unix_timestamp("ts") - F.unix_timestamp(F.col("first_use"))
+    again = F.col("first_use").isNotNull() & (~F.coalesce(F.col("e_cacheable"), F.lit(False)) | (since > CACHE_SECONDS))
+    too_old = (age > SIGNATURE_SECONDS) & ~F.col("is_part") & F.col("holds") & ~F.col("is_claimed")
+    return (
+        judged.withColumn("is_used", used)
+        .withColumns(
+            {
+                "is_repeated": F.coalesce(F.lag("request_key").over(in_order) == F.col("request_key"), F.lit(False)),
+                "first_use": F.min(F.when(F.col("is_used"), F.col("ts"))).over(before),
+            }
+        )
+        .withColumn("is_replayed", F.coalesce((F.col("is_used") & again) | too_old, F.lit(False)))
+    )
+
+
+def _by_request_id(rest: DataFrame, forwarded: DataFrame) -> DataFrame:
+    """Add the class of the requests that signproxy forwarded, by the id that the store gave it in its answer."""
+    # Some stores send the header twice, which clients join by a comma.
+    theirs = F.nullif(F.trim(F.substring_index("e_upstream_request_id", ",", 1)), F.lit(""))
+    known = (
+        forwarded.withColumn("theirs", theirs)
+        .where(F.col("theirs").isNotNull())
+        .dropDuplicates(["theirs", "e_bucket"])
+        .select("theirs", F.col("e_bucket").alias("theirs_bucket"), *(F.col(name).alias(f"n_{name}") for name in TOLD))
+    )
+    joined = rest.join(
+        known, (F.col("request_id") == F.col("theirs")) & (F.col("bucket") == F.col("theirs_bucket")), "left"
+    )
+    return _taken_over(joined, REQUEST_ID)
+
+
+def _by_session(rest: DataFrame, vended: DataFrame, known: Known) -> DataFrame:
+    """Add the class of the requests that were made with vended keys."""
+    minted = F.nullif(F.regexp_extract("session_name", f"^sp-.*-({ID})$", 1), F.lit(""))
+    of_role = F.lit(True) if not known.vending_role else F.col("role") == known.vending_role
+    is_session = F.col("class").isNull() & of_role & ~F.col("is_claimed")
+    # Rows without one would all have the same key, and meet in one place: each gets a key that nothing has.
+    key = F.coalesce(F.when(is_session, minted), F.concat(F.lit("~"), "request_key"))
+    allowed = vended.where(F.col("e_decision") == "allow").select(*(F.col(name).alias(f"n_{name}") for name in TOLD))
+    age = F.unix_timestamp("ts") - F.unix_timestamp("n_e_ts")
+    # A session outside its life is not one that signproxy opened.
+    lives = age.between(-60, SESSION_SECONDS)
+    joined = rest.withColumn("minted", key).join(allowed, F.col("minted") == F.col("n_e_event_id"), "left")
+    return _taken_over(joined.withColumn("n_e_event_id", F.when(lives, F.col("n_e_event_id"))), SESSION)
+
+
+def _taken_over(joined: DataFrame, class_: str) -> DataFrame:
+    """Take over the event that was joined, where there was none before."""
+    found = F.col("class").isNull() & F.col("n_e_event_id").isNotNull()
+    over = {name: F.when(found, F.col(f"n_{name}")).otherwise(F.col(name)) for name in TOLD}
+    return joined.withColumns({**over, "class": F.when(found, F.lit(class_)).otherwise(F.col("class"))}).select(
+        *COLUMNS
+    )
+
+
+# what nothing proves
+
+
+def _by_name(rest: DataFrame, known: Known) -> DataFrame:
+    """Add the class of those whom the operator named, and of S3's own doings."""
+    by_itself = F.coalesce(F.col("op").startswith("S3."), F.lit(False))
+    named = ~F.col("is_claimed") & is_one_of(known.services)
+    return rest.withColumn("class", F.coalesce("class", F.when(by_itself | named, F.lit(KNOWN_SERVICE))))
+
+
+# what is wrong
+
+
+def _with_faults(rows: DataFrame, known: Known) -> DataFrame:
+    status = F.coalesce(F.col("status"), F.lit(0))
+    served = ((status >= 200) & (status < 300)) | (status == 304)
+    exact = F.col("class").isin(STAMP, REQUEST_ID, SESSION)
+    proven = ~F.col("is_claimed")
+    own = is_one_of(known.proxy) if known.proxy else F.lit(False)
+    has_query = ~F.col("source").isin(*WITHOUT_QUERY)
+    unaccounted = F.col("class") == UNATTRIBUTED
+    answered = served | status.isin(404, 412, 416, 409)
+    no_bad_stamp = F.coalesce(F.size("bad_stamp"), F.lit(0)) <= 0
+    without_stamp = (
+        own & has_query & unaccounted & proven & answered & ~F.col("is_part") & F.col("stamp").isNull() & no_bad_stamp
+    )
+    # Nobody compares a sidecar's loopback, or an address behind a gateway, with the one that the store sees.
+    both = F.col("remote_ip").isNotNull() & ~F.coalesce("e_remote_ip", F.lit("")).rlike(LOOPBACK)
+    faults = F.concat(
+        F.coalesce("bad_stamp", F.array().cast("array<string>")),
+        _faults(
+            (FindingClass.DENIED_BUT_SERVED, exact & (F.col("e_decision") == "deny") & served),
+            (FindingClass.REPLAY, F.col("is_replayed")),
+            (
+                FindingClass.IP_MISMATCH,
+                (F.col("class") == STAMP) & served & both & (F.col("remote_ip") != F.col("e_remote_ip")),
+            ),
+            (
+                FindingClass.ALLOWED_BUT_S3_DENIED,
+                exact & (F.col("e_decision") == "allow") & status.isin(401, 403) & ~F.col("is_part"),
+            ),
+            (FindingClass.PROXY_KEY_WITHOUT_STAMP, without_stamp),
+            (
+                FindingClass.UNATTRIBUTED,
+                unaccounted & proven & served & no_bad_stamp & ~without_stamp & ~F.col("is_part"),
+            ),
+        ),
+    )
+    return rows.withColumn("faults", F.when(F.size(faults) > 0, faults))
+
+
+def _shaped(rows: DataFrame) -> DataFrame:
+    """Return the columns of the table; of a stamp that does not hold only what is evidence."""
+    is_faulty = F.col("faults").isNotNull()
+    said = {
+        name: F.col(f"e_{name}") for name in ("catalog", "namespace", "table", "application", "query_id", "rule_id")
+    }
+    said |= {
+        "event_id": F.coalesce("e_event_id", "bad_event_id"),
+        "principal": F.coalesce("e_principal", F.when(is_faulty, F.col("bad_principal"))),
+        "effective_principal": F.coalesce(F.nullif("e_effective_principal", F.lit("")), "e_principal"),
+        "policy_rev": F.col("e_policy_rev"),
+        "way": F.col("e_kind"),
+        "decision": F.col("e_decision"),
+        "event_ts": F.col("e_ts"),
+        "event_ip": F.when(is_faulty, F.col("e_remote_ip")),
+        "event_key": F.when(is_faulty, F.coalesce("bad_key", "e_key")),
+        "event_method": F.when(is_faulty, F.coalesce("bad_method", "e_method")),
+        "expires_at": F.when(F.col("e_kind").isin("vend", "refresh"), F.col("e_expires_at")),
+        "age_seconds": F.unix_timestamp("ts") - F.unix_timestamp("e_ts"),
+    }
+    return rows.select(*(said.get(name, F.col(name)).alias(name) for name in OUT))
+
+
+def signed_not_used(events: DataFrame, attributed: DataFrame) -> DataFrame:
+    """Return the signed requests of these events that no log has, of buckets whose log has stamped ones that day.
+
+    The rows are shaped for `findings_of`. A log comes late and promises nothing, so it is information.
+    """
+    logged = attributed.where(F.col("class") == STAMP)
+    days = logged.select("bucket", "event_date").distinct()
+    used = logged.select("event_id").distinct()
+    signed = events.where(
+        (F.col("kind") == "sign") & (F.col("decision") == "allow") & F.coalesce("stamped", F.lit(False))
+    )
+    unused = signed.join(F.broadcast(days), ["bucket", "event_date"], "left_semi").join(used, ["event_id"], "left_anti")
+    lacking = "requester remote_ip event_ip event_key event_method status error op source".split()
+    empty = {name: F.lit(None).cast("string") for name in lacking}
+    return unused.withColumns(
+        {
+            **empty,
+            "request_key": F.col("event_id"),
+            "way": F.col("kind"),
+            "age_seconds": F.lit(None).cast("long"),
+            "request_id": F.lit(None).cast("string"),
+            "faults": F.array(F.lit(FindingClass.SIGNED_NOT_USED.code)),
+        }
+    )
+
+
+def _faults(*conditions: tuple[FindingClass, Column]) -> Column:
+    names = [F.when(F.coalesce(condition, F.lit(False)), F.lit(each.code)) for each, condition in conditions]
+    return F.array_compact(F.array(*names))

@@ -1,0 +1,149 @@
+"""Find what the trail lacks: holes in its numbers, broken chains, and segments that could not be taken."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
+
+from signproxy.pipeline.job import Severity
+from signproxy.pipeline.sealed import Verdict
+
+_MISSING = "The trail lacks these events: look for the segments where they were written and shipped, and ingest them."
+_INSIDE = (
+    "The process counted these events and did not write them: with `audit.on_error: allow`, or when a caller's budget "
+    "was used up, that is so; otherwise find out why."
+)
+_CHAIN = "A segment was exchanged, or rewritten with a digest that fits: compare it with the copy where it was written."
+_FAULTY = {
+    Verdict.TRUNCATED: "Fetch the file again from where it was written; there, the next start seals what is left open.",
+    Verdict.ALTERED: "Fetch the file again; if it differs there too, somebody changed it after it was sealed.",
+    Verdict.CONFLICT: "Two files claim the same events: keep the one that the chain of digests leads through.",
+    Verdict.MISNAMED: "Give the file the name that its last line says, or find out who renamed it.",
+    Verdict.UNREADABLE: "Fetch the file again; it does not unpack, although its digest is right.",
+    Verdict.UNKNOWN_FORMAT: "A newer server wrote it: bring the pipeline to the same version, and ingest it again.",
+    Verdict.MISCOUNTED: "Lines were added or taken before it was sealed: look at its lines in `quarantine`.",
+    Verdict.CONTRADICTS: "It holds events that are not those it names: look at its events by `segment`.",
+}
+_GRAVE = (Verdict.ALTERED, Verdict.CONFLICT, Verdict.CONTRADICTS)
+
+
+def audit_findings(ledger: DataFrame, events: DataFrame) -> DataFrame:
+    """Return findings of every way in which the trail contradicts itself or lacks something."""
+    parts = (between(ledger), inside(ledger, events), broken(ledger), faulty(ledger))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def between(ledger: DataFrame) -> DataFrame:
+    """Return the holes between the segments of each life of a process, and before the first."""
+    lost = F.col("first_seq") - F.coalesce(F.col("_last"), F.lit(0)) - 1
+    rows = _in_order(ledger).where(lost > 0)
+    missing = _range(F.coalesce(F.col("_last"), F.lit(0)) + 1, F.col("first_seq") - 1)
+    segments = F.col("number") - F.coalesce(F.col("_number"), F.lit(0)) - 1
+    return _finding(
+        rows, "audit_gap", Severity.HIGH, lost, _MISSING, {"missing": missing, "missing_segments": segments}
+    )
+
+
+def inside(ledger: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the holes within segments that name a longer range than they hold events."""
+    width = F.col("last_seq") - F.col("first_seq") + 1
+    holed = _taken(ledger).where(F.col("said") < width)
+    order = Window.partitionBy("segment").orderBy("seq")
+    steps = (
+        events.select("segment", "seq")
+        .join(F.broadcast(holed.select("segment")), "segment", "left_semi")
+        .withColumn("_before", F.lag("seq").over(order))
+        .where(F.col("seq") > F.col("_before") + 1)
+    )
+    ranges = steps.groupBy("segment").agg(
+        F.array_join(F.sort_array(F.collect_list(_range(F.col("_before") + 1, F.col("seq") - 1))), ", ").alias("_gaps")
+    )
+    missing = F.coalesce(F.col("_gaps"), F.lit("not known: what is missing stands in quarantine"))
+    return _finding(
+        holed.join(ranges, "segment", "left"),
+        "audit_gap", Severity.HIGH, width - F.col("said"), _INSIDE, {"missing": missing},
+    )  # fmt: skip
+
+
+def broken(ledger: DataFrame) -> DataFrame:
+    """Return the segments that say another digest of the one before them than it has."""
+    follows = F.col("number") == F.coalesce(F.col("_number"), F.lit(0)) + 1
+    differs = F.coalesce(F.col("previous_sha256"), F.lit("")) != F.coalesce(F.col("_sha256"), F.lit(""))
+    rows = _in_order(ledger).where(follows & differs)
+    evidence = {"says": F.col("previous_sha256"), "is": F.col("_sha256")}
+    return _finding(rows, "audit_chain", Severity.CRITICAL, F.lit(1), _CHAIN, evidence)
+
+
+def faulty(ledger: DataFrame) -> DataFrame:
+    """Return the segments that were not taken, or not believed, unless there is a sound copy of the same name.
+
+    Of two that contradict each other both are sound, by whatever names.
+    """
+    sound = ledger.where(F.col("verdict") == Verdict.WHOLE).select(
+        "segment",
+        F.explode(F.array(*(F.lit(each) for each in Verdict.FAULTS if each != Verdict.CONFLICT))).alias("verdict"),
+    )
+    rows = (
+        ledger.where(F.col("verdict").isin(*Verdict.FAULTS))
+        .join(sound, ["segment", "verdict"], "left_anti")
+        .dropDuplicates(["segment", "verdict"])
+    )
+    advice = F.create_map(*(F.lit(text) for pair in _FAULTY.items() for text in pair))
+    severity = F.when(F.col("verdict").isin(*_GRAVE), F.lit(Severity.CRITICAL.word)).otherwise(Severity.HIGH.word)
+    evidence = {"verdict": F.col("verdict"), "path": F.col("path")}
+    lines = F.greatest(F.col("said"), F.lit(1))
+    return _finding(rows, "audit_segment", severity, lines, advice[F.col("verdict")], evidence)
+
+
+def _taken(ledger: DataFrame) -> DataFrame:
+    return ledger.where(F.col("verdict").isin(*Verdict.TAKEN))
+
+
+def _in_order(ledger: DataFrame) -> DataFrame:
+    life = Window.partitionBy("boot_id").orderBy("number")
+    return _taken(ledger).withColumns(
+        {
+            "_number": F.lag("number").over(life),
+            "_last": F.lag("last_seq").over(life),
+            "_sha256": F.lag("sha256").over(life),
+            "_sealed_at": F.lag("sealed_at").over(life),
+        }
+    )
+
+
+def _range(first: Column, last: Column) -> Column:
+    alone = first.cast("string")
+    return F.when(first == last, alone).otherwise(F.concat(alone, F.lit(" to "), last.cast("string")))
+
+
+def _finding(
+    rows: DataFrame,
+    kind: str,
+    severity: Severity | Column,
+    n: Column,
+    fix: str | Column,
+    evidence: dict[str, Column],
+) -> DataFrame:
+    pairs = {
+        "segment": F.col("segment"), "instance": F.col("instance"), "boot_id": F.col("boot_id"),
+        "number": F.col("number"), **evidence,
+    }  # fmt: skip
+    entries = [part for name, value in pairs.items() for part in (F.lit(name), value.cast("string"))]
+    began = F.col("_sealed_at") if "_sealed_at" in rows.columns else F.lit(None).cast("timestamp")
+    identity = F.concat_ws("|", F.lit(kind), "boot_id", "segment", F.create_map(*entries).cast("string"))
+    return rows.select(
+        F.substring(F.sha2(identity, 256), 1, 16).alias("finding_id"),
+        F.lit(kind).alias("class"),
+        (F.lit(severity.word) if isinstance(severity, Severity) else severity).alias("severity"),
+        F.coalesce(began, F.col("sealed_at")).alias("first_ts"),
+        F.col("sealed_at").alias("last_ts"),
+        n.cast("long").alias("n"),
+        F.lit("").alias("principal"),
+        F.lit("").alias("table"),
+        F.lit("").alias("bucket"),
+        F.create_map(*entries).alias("evidence"),
+        (F.lit(fix) if isinstance(fix, str) else fix).alias("fix"),
+        F.lit("ingest").alias("job"),
+    )

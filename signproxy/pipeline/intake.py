@@ -1,0 +1,332 @@
+"""Take one batch of segments after the other into the warehouse."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
+from pyspark.sql.types import StringType, StructField, StructType
+
+from signproxy.audit.event import SCHEMA
+from signproxy.audit.segment import SegmentEnd, parse_name
+from signproxy.pipeline.progress import Progress
+from signproxy.pipeline.schemas import BATCH, CORRUPT, DAY, EVENT_LINE, table
+from signproxy.pipeline.sealed import Place, Segment, Verdict, digests, judge, read_ends
+from signproxy.pipeline.warehouse import Warehouse
+
+_EDGES = ("segment_start", "segment_end")
+_LINES = StructType([*EVENT_LINE.fields, StructField(CORRUPT, StringType())])
+_AS_JSON = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE", "allowSingleQuotes": "false"}
+_NEEDED = ("event_id", "boot_id", "seq", "kind", "decision", "reason", "policy_rev", "http_status")
+_MAX_LINE = 65_536
+"""Characters that are kept of a line which was not taken; honest ones have about 900."""
+
+
+class Intake:
+    """What Spark's streaming calls for each batch, here or, with Spark Connect, on the server's side."""
+
+    def __init__(
+        self, warehouse: str, checkpoint: str, run_id: str, spark: SparkSession | None, progress: Progress | None
+    ) -> None:
+        self._warehouse = warehouse
+        self._checkpoint = checkpoint
+        self._run_id = run_id
+        self._spark = spark
+        self._progress = progress
+        self._lives: dict[str, list[Place]] = {}
+        self.problem: Exception | None = None
+        """Why the last batch could not be taken: what Spark makes of it says little."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what is of this process alone."""
+        return {**self.__dict__, "_spark": None, "_progress": None}
+
+    def take(self, files: DataFrame, batch_id: int) -> None:
+        """Read, write and enter one batch, unless it was entered before."""
+        paths = sorted({row["path"] for row in files.select("path").collect()})
+        if not paths:
+            return
+        # Spark hands over a session of the stream's own, which plans without a look at what it finds.
+        spark = self._spark or files.sparkSession
+        batch = _Batch(spark, Warehouse(spark, self._warehouse), self._number(spark, batch_id), self._run_id)
+        try:
+            batch.take(paths, self._lives)
+        except Exception as error:
+            self.problem = error
+            raise
+        if self._progress is not None:
+            self._progress.advance(len(paths))
+
+    def _number(self, spark: SparkSession, batch_id: int) -> int:
+        said = spark.read.text(f"{self._checkpoint}/metadata").collect()
+        return batch_number("".join(row["value"] for row in said), batch_id)
+
+
+def take_again(spark: SparkSession, warehouse: Warehouse, paths: Sequence[str], run_id: str) -> int:
+    """Take the segments that were refused before and are sound now; return how many they are.
+
+    Spark's list of what was read knows a file by its path alone, so it never hands over one that was put right. Each is
+    a batch of its own, named after what it holds: repeated, it takes the place of what it wrote before.
+    """
+    ends = read_ends(spark, paths)
+    of = digests(spark, ends)
+    sound = [one for one in judge(ends, of, {}) if one.verdict == Verdict.WHOLE]
+    for one in sound:
+        digest = hashlib.sha256(f"again:{one.path}:{of[one.path]}".encode()).digest()
+        _Batch(spark, warehouse, int.from_bytes(digest[:8]) >> 1, run_id).take([one.path], {})
+    return len(sound)
+
+
+def batch_number(metadata: str, batch_id: int) -> int:
+    """Return the number of a batch in the warehouse, which no other batch of any list has."""
+    digest = hashlib.sha256(f"{json.loads(metadata)['id']}:{batch_id}".encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1
+
+
+class _Counts(NamedTuple):
+    """What the tables hold of a segment."""
+
+    good: int = 0
+    quarantined: int = 0
+    first: int | None = None
+    last: int | None = None
+    total: int | None = None
+    lives: frozenset[str] = frozenset()
+
+
+_NOTHING = _Counts()
+
+
+class _Batch:
+    """One batch: which segments are taken, their lines, and its part of the ledger."""
+
+    def __init__(self, spark: SparkSession, warehouse: Warehouse, number: int, run_id: str) -> None:
+        self._spark = spark
+        self._warehouse = warehouse
+        self._number = number
+        self._run_id = run_id
+        self._held: dict[str, _Counts] = {}
+        """What `events` holds of each segment that was written."""
+
+    def take(self, paths: Sequence[str], lives: dict[str, list[Place]]) -> None:
+        """Read and write it, its part of the ledger last; nothing if that is there."""
+        if not self._warehouse.batch("segments", self._number).isEmpty():
+            return
+        ends = read_ends(self._spark, paths)
+        self._learn(lives, {one.trailer.end.boot_id for one in ends if one.trailer is not None})
+        segments = judge(ends, digests(self._spark, ends), lives)
+        segments = self._written(segments)
+        counts = self._counts()
+        rows = [self._row(segment, counts.get(segment.name, _NOTHING)) for segment in segments]
+        for row in rows:
+            if row["verdict"] in Verdict.TAKEN:
+                place = Place(row["number"], row["first_seq"], row["last_seq"], row["sha256"])
+                lives.setdefault(row["boot_id"], []).append(place)
+        columns = table("segments").columns
+        entries = self._spark.createDataFrame([tuple(row[name] for name in columns.names) for row in rows], columns)
+        self._warehouse.replace("segments", entries.coalesce(1))
+
+    def _learn(self, lives: dict[str, list[Place]], wanted: Iterable[str]) -> None:
+        """Read of the ledger which segments of these lives were taken before."""
+        new = sorted(set(wanted) - lives.keys())
+        if not new:
+            return
+        for boot_id in new:
+            lives[boot_id] = []
+        taken = self._warehouse.read("segments").where(
+            F.col("boot_id").isin(new) & F.col("verdict").isin(*Verdict.TAKEN) & (F.col(BATCH) != self._number)
+        )
+        for row in taken.select("boot_id", "number", "first_seq", "last_seq", "sha256").collect():
+            lives[row["boot_id"]].append(Place(row["number"], row["first_seq"], row["last_seq"], row["sha256"]))
+
+    def _written(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Write the lines of the segments that can be read; return all, those that cannot with that verdict."""
+        whole = [one for one in segments if one.verdict == Verdict.WHOLE]
+        try:
+            bad = self._write(whole) if whole else None
+        except PySparkException:
+            torn = self._unreadable([one.path for one in whole])
+            if not torn:
+                raise
+            return self._written(
+                [one._replace(verdict=Verdict.UNREADABLE) if one.path in torn else one for one in segments]
+            )
+        refused = [
+            (one.name, f"the segment is {one.verdict}", one.path, self._number)
+            for one in segments
+            if one.verdict in Verdict.FAULTS
+        ]
+        if refused:
+            rows = self._spark.createDataFrame(refused, f"segment string, reason string, path string, {BATCH} long")
+            bad = rows if bad is None else bad.unionByName(rows, allowMissingColumns=True)
+        if bad is not None:
+            self._warehouse.replace("quarantine", bad)
+        return list(segments)
+
+    def _unreadable(self, paths: Sequence[str]) -> set[str]:
+        """Return the files that Spark cannot unpack to their end, found by halves."""
+        try:
+            self._spark.read.text(list(paths)).select(F.max(F.length("value"))).collect()
+        except PySparkException:
+            if len(paths) == 1:
+                return set(paths)
+            half = len(paths) // 2
+            return self._unreadable(paths[:half]) | self._unreadable(paths[half:])
+        return set()
+
+    def _write(self, segments: Sequence[Segment]) -> DataFrame | None:
+        """Write the events; return the lines that are none, if there are any."""
+        paths = [segment.path for segment in segments]
+        seen = Observation()
+        # Observed as it is read: further up, it would part in two what Spark compiles into one loop.
+        lines = (
+            self._spark.read.schema(_LINES)
+            .options(**_AS_JSON)
+            .json(paths)
+            .observe(seen, F.count(F.lit(1)).alias("rows"))
+        )
+        judged = _judged(lines.withColumn("segment", F.col("_metadata.file_name")))
+        good = judged.where(F.col("_reason").isNull()).select(
+            *(name for name in EVENT_LINE.names if name not in ("schema", "ts")),
+            F.col("_at").alias("ts"),
+            "segment",
+            F.to_date("_at").alias(DAY),
+            F.lit(self._number).alias(BATCH),
+        )
+        self._warehouse.replace("events", good)
+        self._held = self._events()
+        suspects = self._suspects(segments, seen.get["rows"])
+        return self._bad_lines(suspects) if suspects else None
+
+    def _suspects(self, segments: Sequence[Segment], rows: int) -> list[str]:
+        """Return the files that hold lines which are no events, or not all that they say: those are read again.
+
+        A file of which as many events were taken as it says has at least as many rows, beside its two edges. So if
+        all such files together have no more rows than that, none of them has a line that was not taken.
+        """
+        paths: list[str] = []
+        said = 0
+        for segment in segments:
+            if segment.end is not None and self._held.get(segment.name, _NOTHING).good == segment.end.count:
+                said += segment.end.count + len(_EDGES)
+            else:
+                paths.append(segment.path)
+        if paths:
+            # Something of the line has to be asked for: lines alone are counted without a look at them.
+            again = self._spark.read.schema(_LINES).options(**_AS_JSON).json(paths).select("schema", CORRUPT)
+            counted = again.agg(F.count(F.lit(1)).alias("rows"), F.count("schema"), F.count(CORRUPT)).collect()
+            rows -= counted[0]["rows"]
+        return paths if rows == said else [segment.path for segment in segments]
+
+    def _bad_lines(self, paths: Sequence[str]) -> DataFrame:
+        """Return the lines that were not taken, those too that Spark's reader of JSON passes over without a word."""
+        text = self._spark.read.text(list(paths)).select("value", F.col("_metadata.file_name").alias("segment"))
+        parsed = text.withColumn("_line", F.from_json("value", _LINES, _AS_JSON))
+        judged = _judged(parsed.select("value", "segment", "_line.*"))
+        return judged.where(F.col("_reason").isNotNull()).select(
+            "segment",
+            F.col("_reason").alias("reason"),
+            F.substring("value", 1, _MAX_LINE).alias("line"),
+            F.lit(self._number).alias(BATCH),
+        )
+
+    def _events(self) -> dict[str, _Counts]:
+        """Count what `events` holds of each segment now: what was meant to be written proves nothing."""
+        events = self._warehouse.batch("events", self._number).groupBy("segment")
+        seq = F.col("seq")
+        sums = events.agg(
+            F.count(F.lit(1)).alias("n"), F.min(seq).alias("first"), F.max(seq).alias("last"),
+            F.try_sum(seq).alias("total"), F.min("boot_id").alias("life"), F.max("boot_id").alias("other"),
+        )  # fmt: skip
+        return {
+            row["segment"]: _Counts(
+                row["n"], 0, row["first"], row["last"], row["total"], frozenset((row["life"], row["other"]))
+            )
+            for row in sums.collect()
+        }
+
+    def _counts(self) -> dict[str, _Counts]:
+        """Return what the tables hold of each segment."""
+        counts = dict(self._held)
+        bad = self._warehouse.batch("quarantine", self._number).where(F.col("line").isNotNull())
+        for row in bad.groupBy("segment").count().collect():
+            before = counts.get(row["segment"], _NOTHING)
+            counts[row["segment"]] = before._replace(quarantined=row["count"])
+        return counts
+
+    def _row(self, segment: Segment, counts: _Counts) -> Row:
+        end, start = segment.end, segment.start
+        name = parse_name(segment.name)
+        verdict = segment.verdict
+        if verdict == Verdict.WHOLE and end is not None:
+            verdict = _compared(end, counts)
+        if verdict not in Verdict.TAKEN:
+            counts = _NOTHING
+        return Row(
+            segment=segment.name,
+            instance=name.instance if name is not None else "",
+            boot_id=end.boot_id if end is not None else name.boot_id if name is not None else "",
+            number=end.number if end is not None else 0,
+            first_seq=end.first_seq if end is not None else 0,
+            last_seq=end.last_seq if end is not None else 0,
+            said=end.count if end is not None else 0,
+            good=counts.good,
+            quarantined=counts.quarantined,
+            sha256=end.sha256 if end is not None else "",
+            previous_sha256=start.previous_sha256 if start is not None else "",
+            sealed_by=end.sealed_by.value if end is not None else "",
+            verdict=verdict,
+            bytes=segment.bytes,
+            sealed_at=_time(end.ts) if end is not None else None,
+            version=start.version if start is not None else "",
+            path=segment.path,
+            run_id=self._run_id,
+            ingest_batch=self._number,
+        )
+
+
+def _compared(end: SegmentEnd, counts: _Counts) -> str:
+    """Return the verdict on a segment of which the lines were read."""
+    if counts.good + counts.quarantined != end.count:
+        return Verdict.MISCOUNTED
+    if not counts.good:
+        return Verdict.WHOLE
+    first, last = counts.first or 0, counts.last or 0
+    if counts.lives != {end.boot_id} or first < end.first_seq or last > end.last_seq:
+        return Verdict.CONTRADICTS
+    width = end.last_seq - end.first_seq + 1
+    if counts.good == width and counts.total != width * (end.first_seq + end.last_seq) // 2:
+        return Verdict.CONTRADICTS
+    return Verdict.WHOLE if counts.good <= width else Verdict.CONTRADICTS
+
+
+def _judged(lines: DataFrame) -> DataFrame:
+    """Return the lines that should be events, with when that was and why one cannot be taken; null if it can."""
+    # The first and the last line of a segment are none of the events.
+    events = lines.where(~F.coalesce(F.col("kind").isin(*_EDGES), F.lit(False)))
+    return events.withColumn("_at", F.col("ts").try_cast("timestamp")).withColumn("_reason", _reason())
+
+
+def _reason() -> Column:
+    """Return why a line cannot be taken; null where it can."""
+    lacking = [F.when(F.col(name).isNull(), F.lit(f"it has no {name}")) for name in _NEEDED]
+    return F.coalesce(
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("no JSON object, or a field of another type")),
+        F.when(F.col("schema").isNull(), F.lit("it has no schema")),
+        F.when(F.col("schema") != SCHEMA, F.concat(F.lit("schema "), F.col("schema"), F.lit(" is not known"))),
+        *lacking,
+        F.when(F.col("_at").isNull(), F.lit("it has no time")),
+    )
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,147 @@
+"""Read sealed segments into the table `events`: each segment once, each line somewhere, whatever crashes in between.
+
+Exactly once, by four facts:
+
+1. Spark's streaming writes down which files a batch has before it hands the batch over, and hands over the same ones
+   under the same number until the batch is done. The batch's name in the warehouse is made of that number and of the
+   id of the list itself, so no other batch ever has it, not of another input and not of a list that was begun anew.
+2. What a batch writes lies in partitions of its own name. Repeated, it takes the place of what it wrote before: its
+   segments are immutable, and judged by the ledger without the batch itself, so it writes the same.
+3. The batch's rows of the ledger are written last, as one partition that appears with a rename. Once they are there the
+   batch is not repeated, also if Spark asks for it because it died before it noted so.
+4. A segment whose bytes the ledger has is not taken again, by whatever name or list it comes.
+
+What goes in comes out: the events of a segment, those of its lines that were quarantined, and what its last line says
+are compared for each of them, counted in the tables after they were written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
+
+from signproxy.audit.ids import new_event_id
+from signproxy.audit.segment import SUFFIX
+from signproxy.errors import Finding, Invalid
+from signproxy.pipeline.gaps import audit_findings
+from signproxy.pipeline.intake import Intake, take_again
+from signproxy.pipeline.job import Exit, JobContext, Outcome
+from signproxy.pipeline.sealed import Verdict
+
+JOB = "ingest"
+MAX_BAD_RATIO = 0.001
+FILES_PER_BATCH = 256
+
+_FILES = {"pathGlobFilter": f"*{SUFFIX}", "recursiveFileLookup": "true"}
+_BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
+_CHECKPOINTS = "_checkpoints/ingest"
+_FOREVER = "36500d"
+"""Spark passes over files that are a week older than the newest it saw; a segment may come as late as it likes."""
+_LOOK_SECONDS = 2
+
+CURABLE = (Verdict.TRUNCATED, Verdict.ALTERED, Verdict.UNREADABLE, Verdict.UNKNOWN_FORMAT, Verdict.MISNAMED)
+"""Verdicts on a file that may be another one the next time."""
+
+
+def run(context: JobContext) -> Outcome:
+    """Read whatever is there and was not read yet."""
+    if not context.inputs:
+        raise Invalid([Finding("", "--input", "names the directory that the segments are below")])
+    run_id = new_event_id()
+    for path in context.inputs:
+        _read(context, path, run_id)
+        _read_again(context, path, run_id)
+    context.progress.end()
+    ledger = context.warehouse.read("segments").where(F.col("run_id") == run_id)
+    taken = ledger.collect()
+    if taken:
+        findings = audit_findings(context.warehouse.read("segments"), context.warehouse.read("events"))
+        context.warehouse.replace("findings", findings, {"job": JOB})
+    return _outcome(context, taken)
+
+
+def _read(context: JobContext, path: str, run_id: str) -> None:
+    stream = (
+        context.spark.readStream.format("binaryFile")
+        .schema(_BINARY_FILE)
+        .options(**_FILES)
+        .option("maxFileAge", _FOREVER)
+        .option("maxFilesPerTrigger", int(context.options.get("files_per_batch", FILES_PER_BATCH)))
+        .load(path)
+        .select("path")
+    )
+    checkpoint = f"{context.warehouse.path}/{_CHECKPOINTS}/{_label(path)}"
+    intake = Intake(context.warehouse.path, checkpoint, run_id, context.spark, context.progress)
+    context.progress.begin(f"ingest {path}", _waiting(context, path), "segments")
+    query = (
+        stream.writeStream.foreachBatch(intake.take)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        while not query.awaitTermination(_LOOK_SECONDS):
+            # Spark asks in turn; whoever interrupts this is heard between two waits.
+            pass
+    except StreamingQueryException:
+        if intake.problem is None:
+            raise
+        raise intake.problem from None
+    finally:
+        query.stop()
+
+
+def _read_again(context: JobContext, path: str, run_id: str) -> None:
+    """Look once more at what was refused and is still there: somebody may have put it right."""
+    ledger = context.warehouse.read("segments")
+    sound = ledger.where(F.col("verdict").isin(*Verdict.TAKEN)).select("segment").distinct()
+    refused = (
+        ledger.where(F.col("verdict").isin(*CURABLE)).join(sound, "segment", "left_anti").select("path").distinct()
+    )
+    if refused.isEmpty():
+        return
+    there = context.spark.read.format("binaryFile").options(**_FILES).load(path).select("path")
+    paths = [row["path"] for row in there.join(refused, "path", "left_semi").collect()]
+    if paths:
+        take_again(context.spark, context.warehouse, sorted(paths), run_id)
+
+
+def _waiting(context: JobContext, path: str) -> int:
+    """Return how many segments there are that the ledger does not have."""
+    files = context.spark.read.format("binaryFile").options(**_FILES).load(path)
+    names = files.select(F.element_at(F.split("path", "/"), -1).alias("segment"))
+    return names.join(context.warehouse.read("segments").select("segment"), "segment", "left_anti").count()
+
+
+def _outcome(context: JobContext, taken: Sequence[Row]) -> Outcome:
+    good = sum(row["good"] for row in taken)
+    bad = sum(row["quarantined"] for row in taken)
+    verdicts: dict[str, int] = {}
+    for row in taken:
+        verdicts[row["verdict"]] = verdicts.get(row["verdict"], 0) + 1
+    severities = _severities(context, {row["boot_id"] for row in taken}) if taken else {}
+    exit_code = Exit.OK
+    if bad > float(context.options.get("max_bad_ratio", MAX_BAD_RATIO)) * (good + bad):
+        exit_code = Exit.BAD_DATA
+    if severities:
+        exit_code = Exit.AUDIT_GAP
+    notes = [f"{count} segments {verdict}" for verdict, count in sorted(verdicts.items()) if verdict != Verdict.WHOLE]
+    notes += [f"{count} findings {word}, in the table `findings`" for word, count in sorted(severities.items())]
+    return Outcome(good + bad, good, bad, exit_code, tuple(notes), severities, {"segments": len(taken)})
+
+
+def _severities(context: JobContext, lives: set[str]) -> Mapping[str, int]:
+    """Count the findings about the lives that this run read of; those of others were told when they were read."""
+    rows = context.warehouse.read("findings").where(F.col("job") == JOB)
+    about = rows.where(F.col("evidence")["boot_id"].isin(sorted(lives)))
+    return {row["severity"]: row["count"] for row in about.groupBy("severity").count().collect()}
+
+
+def _label(path: str) -> str:
+    """Return a name for an input, so that each has a list of its own of what was read."""
+    readable = "".join(character if character.isalnum() else "-" for character in path).strip("-")[-60:]
+    return f"{readable}-{hashlib.sha256(path.rstrip('/').encode()).hexdigest()[:8]}"

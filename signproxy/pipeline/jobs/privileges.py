@@ -1,0 +1,113 @@
+"""Hold granted against used: which grants nobody needs, how far each principal reaches, and what could be withdrawn."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
+
+from signproxy.errors import Finding, Invalid
+from signproxy.pipeline.grant_use import Action, Period, State, grant_use, recommendations
+from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.policy_patch import write_patch
+from signproxy.pipeline.policy_snapshot import Export, exports_of, grants_in, held_grants, read_lines, tables_in
+from signproxy.pipeline.reach import blast_radius
+from signproxy.pipeline.schemas import DAY
+from signproxy.pipeline.uses import Trail, bearers, catalogs_with_calls, trail_of, uses
+from signproxy.pipeline.warehouse import Warehouse
+
+_STEPS = 5
+MAX_PATCH = 100_000
+"""Entries of a patch; more than anybody reviews, and as much as the driver holds with ease."""
+
+
+def run(context: JobContext) -> Outcome:
+    """Enter the newest export, judge its grants by the trail, and write the patch where one was asked for."""
+    warehouse, progress = context.warehouse, context.progress
+    events = warehouse.read("events", context.days)
+    trail = trail_of(events)
+    if trail is None:
+        raise Invalid([Finding("", "events", "holds no event of these days: nothing can be said of what is used")])
+    progress.begin("privileges", _STEPS, "steps")
+    newest = _enter(context)
+    progress.advance(1)
+    period = _period(context, trail)
+    used = uses(events, trail.since(period.age)).persist()
+    grants = warehouse.read("grants").where(F.col(DAY) == F.lit(newest.day))
+    declared = grants.select("principal", "principal_role").where(F.col("principal").isNotNull()).distinct()
+    held = held_grants(grants, bearers(events))
+    warehouse.replace("grant_use", grant_use(held, used, period, catalogs_with_calls(used)))
+    progress.advance(1)
+    judged = warehouse.read("grant_use")
+    warehouse.replace("recommendations", recommendations(_with_declared(judged, declared), period))
+    progress.advance(1)
+    tables = warehouse.read("policy_tables").where(F.col(DAY) == F.lit(newest.day))
+    warehouse.replace("blast_radius", blast_radius(events, used, held, tables, trail))
+    progress.advance(1)
+    used.unpersist()
+    notes = _patch(context, newest)
+    progress.advance(1)
+    progress.end()
+    return _outcome(warehouse, period, notes)
+
+
+def _enter(context: JobContext) -> Export:
+    """Write the newest export's grants and tables under its day, and return it."""
+    warehouse = context.warehouse
+    lines = read_lines(context.spark, context.inputs)
+    exports = exports_of(lines)
+    newest = exports[-1]
+    since = context.options.get("granted")
+    known = warehouse.read("grants").where(F.col(DAY) < F.lit(newest.day))
+    last = known.agg(F.max(DAY).alias("day")).first()
+    before = known.where(F.col(DAY) == F.lit(last["day"] if last is not None else None))
+    part = {DAY: str(newest.day)}
+    granted = grants_in(lines, exports, before, date.fromisoformat(since) if since else None)
+    warehouse.replace("grants", granted, part)
+    warehouse.replace("policy_tables", tables_in(lines, newest), part)
+    return newest
+
+
+def _period(context: JobContext, trail: Trail) -> Period:
+    observed = context.options.get("observed")
+    return Period(trail, int(context.options.get("age") or 90), None if observed is None else int(observed))
+
+
+def _with_declared(judged: DataFrame, declared: DataFrame) -> DataFrame:
+    """Mark what the policy itself gives to a principal: a role that his token brings is not the policy's to take."""
+    own = declared.withColumn("declared", F.lit(True))
+    return judged.join(own, ["principal", "principal_role"], "left").fillna(False, ["declared"])
+
+
+def _patch(context: JobContext, newest: Export) -> tuple[str, ...]:
+    path = context.options.get("patch")
+    if not path:
+        return ()
+    acting = F.col("action").isin(Action.WITHDRAW_GRANT, Action.TAKE_ROLE)
+    rows = context.warehouse.read("recommendations").where(acting).limit(MAX_PATCH).collect()
+    write_patch(Path(path), [row.asDict() for row in rows], newest.policy_rev)
+    return (f"{path}: {len(rows):,} withdrawals proposed; `signproxy policy patch` shows what they change",)
+
+
+def _outcome(warehouse: Warehouse, period: Period, notes: tuple[str, ...]) -> Outcome:
+    states = {row["state"]: row["count"] for row in warehouse.read("grant_use").groupBy("state").count().collect()}
+    widest = (
+        warehouse.read("blast_radius")
+        .agg(F.max("n_root").alias("root"), F.max("entitled").alias("entitled"), F.max("held_max").alias("held"))
+        .first()
+    )
+    root, held = (widest["root"] or 0, widest["held"] or 0) if widest is not None else (0, 0)
+    told = [f"{states.get(state, 0):,} grants {state}" for state in (State.USED, State.UNUSED, State.TOO_YOUNG)]
+    if states.get(State.NOT_OBSERVED):
+        told.append(f"{states[State.NOT_OBSERVED]:,} whose use would leave no trace")
+    if held:
+        told.append(f"{root:,} tables, at most {held:,} open at once to any principal ({root / held:,.0f} times fewer)")
+    if not period.suffices:
+        days = round(period.trail.days + 0.5)
+        told.append(f"the trail is of {days} days: nothing is recommended before it is of {period.age} (--observed)")
+    total = sum(states.values())
+    return Outcome(
+        total, total, 0, notes=(*told, *notes), numbers={f"grants_{state}": count for state, count in states.items()}
+    )

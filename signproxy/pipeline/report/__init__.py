@@ -1,0 +1,1 @@
+"""Make one page of what the pipeline found: plain values from the warehouse, then markup from those values alone."""

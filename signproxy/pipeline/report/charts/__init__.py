@@ -1,0 +1,1 @@
+"""Draw the report's charts, each from plain values to one SVG."""

@@ -1,0 +1,217 @@
+"""Read what was found, and how far the inputs can be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
+
+from signproxy.pipeline.days import Days
+from signproxy.pipeline.job import Severity
+from signproxy.pipeline.report.data import (
+    LATENCY_BOUNDS,
+    Finding,
+    FindingGroup,
+    Gap,
+    Histogram,
+    Quality,
+    Revocations,
+    Revoked,
+    RunLine,
+    Source,
+    Trail,
+)
+from signproxy.pipeline.report.queries.values import bucket, filled, micros, moment, one, overlapping, said, total
+from signproxy.pipeline.schemas import DAY, TABLES
+from signproxy.pipeline.warehouse import Warehouse
+
+MOST_FINDINGS = 200
+"""Of one class and severity; all of them are counted."""
+MOST_ROWS = 50
+_GAP = "audit_gap"
+_FAULTS = ("audit_chain", "audit_segment")
+_RUN = (
+    "job string, began_at string, seconds double, exit int, rows_in long, rows_out long, rows_bad long, problem string"
+)
+_SEVERITIES = [severity.word for severity in Severity]
+
+
+def groups(warehouse: Warehouse, days: Days) -> tuple[FindingGroup, ...]:
+    """Return the findings of each class: how many, and the weightiest one by one."""
+    findings = overlapping(warehouse.read("findings"), days, "first_ts", "last_ts").withColumns(
+        {
+            "class": said("class"),
+            # A severity that is not known must not hide a finding.
+            "severity": F.when(F.col("severity").isin(*_SEVERITIES), F.col("severity")).otherwise(Severity.MEDIUM.word),
+            "n": F.coalesce("n", F.lit(1)),
+        }
+    )
+    by = ("class", "severity")
+    order = Window.partitionBy(*by).orderBy(F.desc("n"), F.desc("last_ts"), "finding_id")
+    shown = findings.withColumn("place", F.row_number().over(order)).where(F.col("place") <= MOST_FINDINGS)
+    rows = shown.withColumns({name: micros(name) for name in ("first_ts", "last_ts")}).orderBy(*by, "place").collect()
+    listed: dict[tuple[str, str], list[Finding]] = {}
+    for row in rows:
+        listed.setdefault((row["class"], row["severity"]), []).append(
+            Finding(
+                finding_id=row["finding_id"] or "",
+                class_=row["class"],
+                severity=row["severity"],
+                first=moment(row["first_ts"]),
+                last=moment(row["last_ts"]),
+                n=row["n"],
+                principal=row["principal"] or "",
+                table=row["table"] or "",
+                bucket=row["bucket"] or "",
+                evidence={name: value or "" for name, value in (row["evidence"] or {}).items()},
+                fix=row["fix"] or "",
+                job=row["job"] or "",
+            )
+        )
+    counted = findings.groupBy(*by).agg(F.count(F.lit(1)).alias("count"), F.sum("n").alias("n")).orderBy(*by).collect()
+    return tuple(
+        FindingGroup(
+            class_=row["class"],
+            severity=row["severity"],
+            count=row["count"],
+            n=row["n"],
+            findings=tuple(listed[row["class"], row["severity"]]),
+        )
+        for row in counted
+    )
+
+
+def trail(warehouse: Warehouse, days: Days, found: Sequence[FindingGroup]) -> Trail:
+    """Return the trail's own state; its gaps are those that `ingest` found."""
+    ledger = overlapping(warehouse.read("segments"), days, "sealed_at", "sealed_at")
+    verdicts = (
+        ledger.groupBy(said("verdict").alias("verdict"))
+        .agg(F.count(F.lit(1)).alias("n"), total("good").alias("good"), total("quarantined").alias("quarantined"))
+        .collect()
+    )
+    gaps = [group for group in found if group.class_ == _GAP]
+    return Trail(
+        segments=sum(row["n"] for row in verdicts),
+        events=sum(row["good"] for row in verdicts),
+        quarantined=sum(row["quarantined"] for row in verdicts),
+        verdicts={row["verdict"]: row["n"] for row in sorted(verdicts, key=lambda each: str(each["verdict"]))},
+        gaps=sum(group.count for group in gaps),
+        missing=sum(group.n for group in gaps),
+        faults=sum(group.count for group in found if group.class_ in _FAULTS),
+        worst=tuple(_gap(one_gap) for group in gaps for one_gap in group.findings[:MOST_ROWS]),
+    )
+
+
+def revocations(warehouse: Warehouse, days: Days) -> Revocations:
+    """Return how long withdrawn rights went on to work; a success at or before the revocation is none after it."""
+    rows = overlapping(warehouse.read("revocation_latency"), days, "revoked_at", "revoked_at")
+    late = rows.where(F.col("seconds") > 0)
+    counts: dict[str, dict[int, int]] = {}
+    placed = late.groupBy(said("kind").alias("kind"), bucket("seconds", LATENCY_BOUNDS).alias("place")).count()
+    for row in placed.collect():
+        counts.setdefault(row["kind"], {})[row["place"]] = row["count"]
+    worst = late.withColumn("revoked_at", micros("revoked_at")).orderBy(F.desc("seconds"), "principal").limit(MOST_ROWS)
+    return Revocations(
+        latencies=Histogram(LATENCY_BOUNDS, {kind: filled(found, LATENCY_BOUNDS) for kind, found in counts.items()}),
+        at_once=rows.where(F.coalesce("seconds", F.lit(0.0)) <= 0).count(),
+        worst=tuple(
+            Revoked(
+                principal=row["principal"] or "",
+                resource=row["resource"] or "",
+                kind=row["kind"] or "",
+                revoked_at=moment(row["revoked_at"]),
+                seconds=row["seconds"],
+                n=row["n"] or 0,
+            )
+            for row in worst.collect()
+        ),
+    )
+
+
+def quality(warehouse: Warehouse, days: Days) -> tuple[Quality, ...]:
+    """Return what the inputs lacked, and why lines of the trail were not taken."""
+    lacking = (
+        warehouse.read("data_quality", days)
+        .groupBy(said("source").alias("source"), said("problem").alias("problem"))
+        .agg(total("n").alias("n"), F.max("example").alias("example"), F.count_distinct(DAY).alias("days"))
+        .orderBy(F.desc("n"), "source", "problem")
+        .limit(MOST_ROWS)
+        .collect()
+    )
+    bad = (
+        warehouse.read("quarantine")
+        .groupBy(said("reason").alias("reason"))
+        .agg(F.count(F.lit(1)).alias("n"), F.max("segment").alias("segment"))
+        .orderBy(F.desc("n"), "reason")
+        .limit(MOST_ROWS)
+        .collect()
+    )
+    return (
+        *(
+            Quality(source="audit trail", problem=row["reason"], n=row["n"], example=row["segment"] or "")
+            for row in bad
+        ),
+        *(
+            Quality(
+                source=row["source"], problem=row["problem"], n=row["n"], example=row["example"] or "", days=row["days"]
+            )
+            for row in lacking
+        ),
+    )
+
+
+def sources(warehouse: Warehouse, days: Days) -> tuple[Source, ...]:
+    """Return the tables that there is something of."""
+    found = []
+    for described in TABLES.values():
+        if not warehouse.exists(described.name):
+            continue
+        day = F.col(DAY) if DAY in described.columns.names else F.lit(None).cast("date")
+        rows = warehouse.read(described.name, days)
+        row = one(rows.agg(F.count(F.lit(1)).alias("n"), F.min(day).alias("first"), F.max(day).alias("last")))
+        found.append(
+            Source(
+                table=described.name,
+                summary=described.summary,
+                rows=row["n"],
+                first_day=row["first"],
+                last_day=row["last"],
+            )
+        )
+    return tuple(found)
+
+
+def runs(warehouse: Warehouse) -> tuple[RunLine, ...]:
+    """Return the last run of each job."""
+    try:
+        read = warehouse.read("segments").sparkSession.read.schema(_RUN).json(f"{warehouse.path}/runs/*.json")
+        last = read.groupBy("job").agg(F.max_by(F.struct("*"), "began_at").alias("run"))
+        rows = (
+            last.select("run.*").withColumn("began_at", micros(F.try_to_timestamp("began_at"))).orderBy("job").collect()
+        )
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return ()
+    return tuple(
+        RunLine(
+            job=row["job"],
+            began_at=moment(row["began_at"]),
+            seconds=row["seconds"] or 0.0,
+            exit=row["exit"] or 0,
+            rows_in=row["rows_in"] or 0,
+            rows_bad=row["rows_bad"] or 0,
+            problem=row["problem"] or "",
+        )
+        for row in rows
+        if row["job"] is not None
+    )
+
+
+def _gap(finding: Finding) -> Gap:
+    told = finding.evidence
+    return Gap(
+        instance=told.get("instance", ""), boot_id=told.get("boot_id", ""), missing=told.get("missing", ""), n=finding.n
+    )

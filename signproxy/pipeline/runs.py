@@ -1,0 +1,147 @@
+"""Leave a record of each run: what it was asked, what it read and wrote, how long it took, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import msgspec
+import pyspark
+from pyspark.errors import AnalysisException
+
+from signproxy import __version__
+from signproxy.audit.ids import new_event_id
+from signproxy.errors import SignproxyError
+from signproxy.pipeline.compaction import finish
+from signproxy.pipeline.job import Exit, Job, JobContext, Outcome, Run
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a run, as JSON below `runs/` of the warehouse."""
+
+    run_id: str
+    job: str
+    began_at: str
+    seconds: float
+    cpu_seconds: float
+    """Of this process and of those that it started: all there is where Spark runs here, and little elsewhere."""
+    exit: int
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_bad: int = 0
+    notes: tuple[str, ...] = ()
+    numbers: Mapping[str, float] = {}
+    problem: str = ""
+    inputs: tuple[str, ...] = ()
+    first_day: str = ""
+    last_day: str = ""
+    options: Mapping[str, Any] = {}
+    versions: Mapping[str, str] = {}
+
+
+def run_job(one: Job, run: Run, context: JobContext) -> tuple[RunRecord, Outcome]:
+    """Run a job and record it, whatever becomes of it."""
+    began_at = datetime.now(UTC)
+    began, cpu = perf_counter(), cpu_seconds()
+    problem = ""
+    try:
+        if context.session is not None:
+            # A compaction that was killed left a day in two places, of which one counts.
+            finish(context.session, context.warehouse)
+        outcome = run(context)
+    except AnalysisException as error:
+        # What was named is not there; all else that Spark cannot make sense of is a fault of this program.
+        is_missing = error.getCondition() == "PATH_NOT_FOUND"
+        outcome, problem = Outcome(exit=Exit.USAGE if is_missing else Exit.FAILED), _told(error)
+    except SignproxyError as error:
+        outcome, problem = Outcome(exit=Exit.USAGE), str(error)
+    except Exception as error:  # noqa: BLE001 - a run that failed is recorded like any other
+        outcome, problem = Outcome(exit=Exit.FAILED), _told(error)
+    record = RunRecord(
+        run_id=new_event_id(),
+        job=one.name,
+        began_at=began_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        seconds=round(perf_counter() - began, 3),
+        cpu_seconds=round(cpu_seconds() - cpu, 3),
+        exit=int(outcome.exit),
+        rows_in=outcome.rows_in,
+        rows_out=outcome.rows_out,
+        rows_bad=outcome.rows_bad,
+        notes=outcome.notes,
+        numbers=dict(outcome.numbers),
+        problem=problem,
+        inputs=context.inputs,
+        first_day=str(context.days.first or ""),
+        last_day=str(context.days.last or ""),
+        options={name: value for name, value in context.options.items() if value is not None},
+        versions={"signproxy": __version__, "spark": pyspark.__version__, "python": platform.python_version()},
+    )
+    _leave(context, record)
+    return record, outcome
+
+
+def cpu_seconds() -> float:
+    """Return what this process and its children have used so far; only its own where the system does not tell."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    own = os.times()
+    total = own.user + own.system + own.children_user + own.children_system
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name of a process may hold anything, and stands in brackets.
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            total += (int(fields[11]) + int(fields[12])) / ticks
+    return total
+
+
+def _leave(context: JobContext, record: RunRecord) -> None:
+    """Write the record, through Spark where only Spark knows the warehouse's file system."""
+    line = json.dumps(msgspec.to_builtins(record), sort_keys=True)
+    name = f"{record.run_id}.json"
+    path = f"{context.warehouse.path}/runs/{name}"
+    local = _local(context)
+    try:
+        if local is None:
+            context.spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("overwrite").text(path)
+            return
+        runs = local / "runs"
+        runs.mkdir(parents=True, exist_ok=True)
+        # Under its name it is there whole or not at all.
+        draft = runs / f".{name}"
+        draft.write_text(f"{line}\n")
+        draft.rename(runs / name)
+    except Exception as error:  # noqa: BLE001 - Spark may be what failed; the run is told of all the same
+        sys.stderr.write(f"the record of the run was not written to {path}: {_told(error)}\n")
+
+
+def _local(context: JobContext) -> Path | None:
+    """Return the warehouse as a directory of this machine; None where it is none, or Spark's side may be another."""
+    path = context.warehouse.path
+    scheme, colon, rest = path.partition(":")
+    if os.environ.get("SPARK_REMOTE") or (colon and scheme != "file"):
+        return None
+    if colon:
+        return Path("/" + rest.lstrip("/"))
+    # Where a job needs no Spark, none was started.
+    known = context.session.conf.get("spark.master", "") if context.session is not None else ""
+    master = known or "local"
+    return Path(path) if master.startswith("local") else None
+
+
+def _told(error: Exception) -> str:
+    """Return what went wrong in a line, with where it did: Spark's own messages go on for pages."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = next((frame for frame in reversed(frames) if "signproxy" in frame.filename), None)
+    where = f" ({ours.name}, line {ours.lineno})" if ours is not None else ""
+    return f"{type(error).__name__}: {first[:500]}{where}"

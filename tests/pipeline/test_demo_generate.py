@@ -1,0 +1,172 @@
+"""The generated month: the same for a seed, as large as was asked for, and whole except where it is meant not to be."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from signproxy.audit.trailer import TAIL, read_trailer
+from signproxy.audit.verify import Fault, Weight, check_chain, check_segment, segments
+from signproxy.errors import Invalid
+from signproxy.pipeline.demo.generate import LEAST_EVENTS, Size, generate
+from signproxy.pipeline.job import JobContext
+from tests.pipeline.demo_month import Month, lines_of, month_of, the_events, the_month
+
+_QUICK: dict[str, Any] = {"events": 6_000, "tables": 400, "days": 4}
+
+
+def _content(month: Month) -> dict[str, str]:
+    """Return a digest of each file; of segments without the last line, which says when they were sealed."""
+    digests = {}
+    for path in sorted(one for one in month.directory.rglob("*") if one.is_file()):
+        content = path.read_bytes()
+        if "audit" in path.parts:
+            trailer = read_trailer(content[-TAIL:])
+            content = content[: -trailer.size] if trailer is not None else b"cut"
+        digests[str(path.relative_to(month.directory))] = hashlib.sha256(content).hexdigest()
+    return digests
+
+
+def test_a_seed_always_gives_the_same_month() -> None:
+    """A failure that is reported with its seed could not be repeated otherwise."""
+    assert _content(month_of(11, **_QUICK)) == _content(month_of(11, **_QUICK))
+
+
+def test_another_seed_gives_another_month() -> None:
+    """If all seeds gave the same, drawing one would test nothing new."""
+    one, other = _content(month_of(11, **_QUICK)), _content(month_of(12, **_QUICK))
+    same = [name for name in one.keys() & other.keys() if one[name] == other[name]]
+    assert same == ["prices.yaml"]
+
+
+def test_several_processes_write_what_one_writes() -> None:
+    """The bench generates with all cores, and compares with what was measured with one."""
+    assert _content(month_of(11, **_QUICK, processes=2)) == _content(month_of(11, **_QUICK))
+
+
+@pytest.mark.parametrize("events", (LEAST_EVENTS, 20_000))
+def test_there_are_exactly_as_many_events_as_asked_for(events: int) -> None:
+    """Costs per event are computed with this number."""
+    month = month_of(3, events=events, tables=400, days=4)
+    assert month.summary.written == events
+    # What is lost with spoiled segments is told apart.
+    assert 0 < month.summary.written - month.summary.events < 100
+    rows = sum(month.summary.requests.values())
+    assert 0.7 * events < rows < 1.6 * events
+
+
+def test_segments_are_whole_except_where_faults_are_planted() -> None:
+    """A trail that verification finds fault with would make every finding of a gap a false one."""
+    month = the_month()
+    checked = [check_segment(path) for path in segments(month.directory)]
+    findings = [one for segment in checked for one in segment.findings] + list(check_chain(checked))
+    faults = [one for one in findings if one.fault.weight is Weight.FAULT]
+    planted = [
+        one.expect for one in month.faults if one.planted and one.class_ in ("audit_gap", "bad_segment", "bad_line")
+    ]
+    names = {told["segment"] for told in planted if "segment" in told}
+    boots = {told["boot_id"] for told in planted if "boot_id" in told}
+    unplanned = [one.text for one in faults if one.file not in names and not any(boot in one.text for boot in boots)]
+    assert unplanned == []
+    for told in planted:
+        assert any(told.get("segment", told.get("boot_id", "?")) in one.text for one in faults), told
+    assert any(one.fault is Fault.ENDLESS for one in findings), "lives that were killed"
+
+
+def test_lives_end_in_order_and_by_force() -> None:
+    """Only a month with both shows that a crash is no gap."""
+    sealed = set()
+    for path in segments(the_month().directory):
+        trailer = read_trailer(path.read_bytes()[-TAIL:])
+        if trailer is not None:
+            sealed.add(trailer.end.sealed_by.value)
+    assert sealed == {"rotation", "close", "recovery"}
+
+
+def test_events_are_read_back_by_any_reader_of_json() -> None:
+    """The generator writes with the server's own encoder, so what it can write the server can."""
+    event = next(one for one in the_events() if one["kind"] == "sign" and one["decision"] == "allow")
+    assert {"principal", "rule_id", "policy_epoch", "expires_at", "stamped", "roles"} <= event.keys()
+
+
+def test_nothing_is_left_of_the_work() -> None:
+    """A reader that takes every file would read half a segment."""
+    assert [path.name for path in the_month().directory.rglob(".*")] == []
+
+
+def test_work_follows_days_and_nights() -> None:
+    """Anomalies are found against rhythms, so there must be some."""
+    by_hour = [0] * 24
+    for event in the_events():
+        if event.get("application") == "analyst":
+            by_hour[int(event["ts"][11:13])] += 1
+    assert sum(by_hour[9:18]) > 5 * sum(by_hour[0:6])
+
+
+def test_tables_are_used_by_a_few_much_and_many_little() -> None:
+    """If all tables were used alike, "10,000 to 4" could not be shown."""
+    uses: dict[tuple[str, str], int] = {}
+    for event in the_events():
+        if event.get("table"):
+            table = (event["namespace"], event["table"])
+            uses[table] = uses.get(table, 0) + 1
+    ordered = sorted(uses.values(), reverse=True)
+    assert sum(ordered[: len(ordered) // 5]) > 0.6 * sum(ordered)
+    assert len(uses) < the_month().summary.tables
+
+
+def test_too_few_events_are_refused(tmp_path: Path) -> None:
+    """The planted faults alone are thousands: with fewer, the number could not be kept."""
+    with pytest.raises(Invalid, match="--events"):
+        generate(tmp_path / "demo", Size(seed=1, events=LEAST_EVENTS - 1))
+
+
+def test_a_month_is_never_written_over(tmp_path: Path) -> None:
+    """Two months in one place would be one with thousands of conflicts."""
+    (tmp_path / "demo").mkdir()
+    with pytest.raises(Invalid, match="exists"):
+        generate(tmp_path / "demo", Size(seed=1))
+
+
+def test_the_generator_knows_nothing_of_the_jobs() -> None:
+    """If it shared code with them, both could be wrong in the same way, and without Spark it could not run."""
+    code = (
+        "import sys, signproxy.pipeline.demo.generate as _\n"
+        "print([name for name in sys.modules if name.startswith(('pyspark', 'numpy', 'signproxy.pipeline.'))"
+        " and not name.startswith('signproxy.pipeline.demo')])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_the_job_draws_a_seed_and_prints_it(tmp_path: Path) -> None:
+    """Without the seed nobody can look at a failure twice."""
+    from signproxy.pipeline.days import Days
+    from signproxy.pipeline.jobs import demo
+    from signproxy.pipeline.progress import Progress
+
+    days = Days(date(2026, 9, 1), date(2026, 9, 3))
+    context = SimpleNamespace(
+        warehouse=SimpleNamespace(path=str(tmp_path)),
+        progress=Progress(),
+        days=days,
+        options={"events": 6_000, "tables": 400, "instances": 1},
+    )
+    outcome = demo.run(cast("JobContext", context))
+    summary = (tmp_path / "demo" / "truth" / "summary.json").read_text()
+    seed = int(outcome.numbers["seed"])
+    assert f"seed {seed}" in outcome.notes
+    assert f'"seed": {seed}' in summary
+    assert outcome.rows_out == 6_000
+    assert lines_of(tmp_path / "demo" / "policy" / "2026-09-01.ndjson")[0]["exported_at"] == "2026-09-01T00:00:00Z"
+    # Gzip members that any reader takes.
+    some = next((tmp_path / "demo").glob("audit/v1/*/signproxy-0-*.gz"))
+    assert gzip.decompress(some.read_bytes()).startswith(b'{"schema":"signproxy.audit/1","kind":"segment_start"')

@@ -89,3 +89,5 @@ def profile(name: str, words: Sequence[str], endpoint: Endpoint) -> Iterator[str
         yield f"endpoint_url = {endpoint.url}"
     yield "s3 ="
     yield "    addressing_style = path"
+    # URLs would be presigned with version 2 otherwise, in the region us-east-1.
+    yield "    signature_version = s3v4"

@@ -78,7 +78,7 @@ class Forwarder:
         self._clock = clock
         self._resigner = Resigner()
 
-    async def forward(
+    async def forward(  # noqa: PLR0913 - a request has this many parts
         self,
         passed: Passed,
         client: Channel,
@@ -88,11 +88,13 @@ class Forwarder:
         *,
         seed: SeedSignature | None = None,
         document: bytes = b"",
+        outcome: ForwardOutcome | None = None,
     ) -> ForwardOutcome:
         """Forward a request and return what became of it.
 
-        `seed` is what signed chunks go on from; `document` the body of a bulk delete, which was read before. Raise
-        Refused as long as nothing was answered; afterwards a fault ends the client's connection.
+        `seed` is what signed chunks go on from; `document` the body of a bulk delete, which was read before; `outcome`
+        is filled in any case, and returned. Raise Refused as long as nothing was answered; afterwards a fault ends the
+        client's connection.
         """
         request = passed.forwardable.request
         bucket = request.bucket
@@ -102,7 +104,9 @@ class Forwarder:
         outbound = self._outbound(passed, passage, head)
         if document:
             document = bound(outbound, document, request.delete_keys, partial=bool(passed.refused))
-        outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_, checksum=passage.checksum)
+        if outcome is None:
+            outcome = ForwardOutcome(status=0)
+        outcome.payload, outcome.checksum = passed.forwardable.mode._value_, passage.checksum
         exchange = Exchange(self._pool, destination.address, client, self._times, request.method)
         if request.operation in SLOW:
             exchange.be_patient()
@@ -126,11 +130,11 @@ class Forwarder:
             _break(outcome, Broken(Side.CLIENT, Reason.CLIENT_GONE, str(error)), client)
         finally:
             exchange.end(reusable=reusable)
-        outcome.status = answer.status
-        outcome.bytes_in = exchange.uploaded or len(document)
-        outcome.connect_us = exchange.connect_us
-        outcome.first_byte_us = exchange.first_byte_us
-        outcome.upstream_us = (perf_counter_ns() - started) // 1000
+            outcome.status = answer.status
+            outcome.bytes_in = exchange.uploaded or len(document)
+            outcome.connect_us = exchange.connect_us
+            outcome.first_byte_us = exchange.first_byte_us
+            outcome.upstream_us = (perf_counter_ns() - started) // 1000
         return outcome
 
     async def _upload(self, upload: _Upload, body: Incoming) -> Heard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns, time
 
 from signproxy.audit.event import Kind
+from signproxy.gate.outcome import ForwardOutcome
 from signproxy.inventory.asked import Carried
 from signproxy.model import Allow, Deny, Subject, Target
 from signproxy.s3.forwarded import ForwardWire
@@ -31,6 +32,7 @@ class Passage:
         "judged_ns",
         "kind",
         "method",
+        "outcome",
         "query_id",
         "remote_ip",
         "request",
@@ -66,6 +68,8 @@ class Passage:
         """Whether the trail keeps a place for its event."""
         self.stamped = False
         self.cacheable = False
+        self.outcome: ForwardOutcome | None = None
+        """What became of it at the store, where it came that far."""
         self.bearer = ""
         """The caller's own token, where an upstream may have to be asked; never recorded."""
         self.access_key_id = ""

@@ -103,17 +103,7 @@ class Recorder:
         if passed.refused:
             event.refused_keys = len(passed.refused)
         event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
-        event.upstream_status = outcome.upstream_status
-        event.upstream_request_id = outcome.upstream_request_id
-        event.upstream_result = outcome.completed
-        event.payload = outcome.payload
-        event.checksum = outcome.checksum
-        event.bytes_in = outcome.bytes_in
-        event.bytes_out = outcome.bytes_out
-        event.aborted = outcome.aborted
-        event.connect_us = outcome.connect_us
-        event.first_byte_us = outcome.first_byte_us
-        event.upstream_us = outcome.upstream_us
+        _at_the_store(event, outcome)
         self._take(passage, event)
         self._count_forwarded(passage, event)
         self._metrics.forward.took(event.authz_us, outcome.connect_us, outcome.first_byte_us, outcome.upstream_us)
@@ -162,6 +152,8 @@ class Recorder:
         verdict = Verdict.DENY if reason.status in _DENIALS else Verdict.ERROR
         event = self._event(passage, perf_counter_ns(), verdict, reason.code, _status_of(passage, reason, status))
         event.detail = detail
+        if passage.outcome is not None:
+            _at_the_store(event, passage.outcome)
         if passage.request is not None:
             event.s3_op = passage.request.s3_name
         elif passage.wire is not None:
@@ -270,6 +262,20 @@ class Recorder:
             event.namespace = passage.target.namespace
             event.table = passage.target.name
         return event
+
+
+def _at_the_store(event: AuditEvent, outcome: ForwardOutcome) -> None:
+    event.upstream_status = outcome.upstream_status
+    event.upstream_request_id = outcome.upstream_request_id
+    event.upstream_result = outcome.completed
+    event.payload = outcome.payload
+    event.checksum = outcome.checksum
+    event.bytes_in = outcome.bytes_in
+    event.bytes_out = outcome.bytes_out
+    event.aborted = outcome.aborted
+    event.connect_us = outcome.connect_us
+    event.first_byte_us = outcome.first_byte_us
+    event.upstream_us = outcome.upstream_us
 
 
 def _status_of(passage: Passage, reason: Reason, told: int | None) -> int:

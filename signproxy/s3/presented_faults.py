@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.faults import Fault, S3Refused
@@ -18,6 +17,8 @@ _ECDSA = "AWS4-ECDSA-P256-SHA256"
 _TERMINAL = "aws4_request"
 _COMPONENTS = ("Credential", "SignedHeaders", "Signature")
 _SCOPE_PARTS = 5
+_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_FEBRUARY = 2
 _SHOWN = 32
 """Characters of a word that is told again: a longer one may be a secret in the wrong place."""
 _NUMBER = re.compile(r"[+\-]?[0-9]+")
@@ -112,8 +113,8 @@ def _shown(word: str) -> str:
 def _is_day(text: str) -> bool:
     if not re.fullmatch(r"[0-9]{8}", text):
         return False
-    try:
-        date(int(text[:4]), int(text[4:6]), int(text[6:]))
-    except ValueError:
+    year, month, day = int(text[:4]), int(text[4:6]), int(text[6:])
+    if not 1 <= month <= len(_DAYS):
         return False
-    return True
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 1 <= day <= _DAYS[month - 1] + (month == _FEBRUARY and is_leap)

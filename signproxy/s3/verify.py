@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from calendar import timegm
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -172,11 +171,12 @@ def _written(moment: int) -> str:
 
 
 def _moment(written: str) -> int:
-    """Return the Unix time of an x-amz-date; the epoch for a date that no calendar has, which is long over."""
-    try:
-        return timegm(time.strptime(written, "%Y%m%dT%H%M%SZ"))
-    except ValueError:
-        return 0
+    """Return the Unix time of an x-amz-date; of a date that no calendar has, some time near it."""
+    year, month, day = int(written[:4]), int(written[4:6]), int(written[6:8])
+    # Years that begin in March: the day that not every year has is their last one.
+    year, month = (year - 1, month + 9) if month <= 2 else (year, month - 3)
+    days = year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 719_469
+    return days * 86_400 + int(written[9:11]) * 3600 + int(written[11:13]) * 60 + int(written[13:15])
 
 
 def _iso(written: str) -> str:

@@ -192,6 +192,7 @@ def test_a_profile_runs_the_command_and_holds_no_secret(capsys: pytest.CaptureFi
     profile = _profile(out, "lake")
     assert (profile["region"], profile["endpoint_url"]) == ("eu-central-1", "http://127.0.0.1:8182")
     assert "addressing_style = path" in profile["s3"]
+    assert "signature_version = s3v4" in profile["s3"]
     command = shlex.split(profile["credential_process"])
     assert command[:3] == ["signproxy", "keys", "issue"]
     assert command[command.index("--token-file") + 1] == "/run/my secrets/token"

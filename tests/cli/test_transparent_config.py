@@ -150,7 +150,12 @@ def test_sdks_read_their_profile(client: Transparent, tmp_path: Path, monkeypatc
     found = session.get_scoped_config()
     assert found["region"] == "eu-central-1"
     assert found["endpoint_url"] == "https://s3.sign.example"
-    assert found["s3"] == {"addressing_style": "path"}
+    assert found["s3"] == {"addressing_style": "path", "signature_version": "s3v4"}
+    session.set_credentials("SPK1A", "geheim", "spk1.a.b")
+    made = session.create_client("s3", region_name="us-east-1")
+    # In this region SDKs go on presigning with version 2, which nobody here knows.
+    url = made.generate_presigned_url("get_object", Params={"Bucket": "b", "Key": "k"})
+    assert "X-Amz-Signature=" in url
     assert shlex.split(found["credential_process"])[-2:] == ["--format", "process"]
     assert "/run/token" in found["credential_process"]
 
@@ -167,6 +172,7 @@ def test_boto3_makes_the_client_that_is_printed(tmp_path: Path, monkeypatch: pyt
     assert client.meta.endpoint_url == "https://s3.sign.example"
     assert client.meta.region_name == "eu-central-1"
     assert client.meta.config.s3["addressing_style"] == "path"
+    assert client.meta.config.signature_version == "s3v4"
 
 
 def _python(client: Transparent, name: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -266,6 +266,13 @@ _SOURCES = (
     ("/lake/wh/t1/d/", "wh/t1/d/", Reason.COPY_SOURCE, None),
     ("/lake/a b", "a b", Reason.COPY_SOURCE, None),
     ("/lake/a%2F..%2Fb", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),
+    # Some clients encode all of it; what can be split in two places is refused.
+    ("%2Flake%2Fwh%2ft1%2Fa%20b", "wh/t1/a b", Reason.COPY_SOURCE, None),
+    ("lake%2Fa", "a", Reason.COPY_SOURCE, None),
+    ("lake%2Fa/b", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),
+    ("lake%2Fother/../lake/a", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),
+    ("lake%2F..%2Fother%2Fa", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),
+    ("lake%252Fa", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),
     ("/lake/a+b", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),
     ("/lake/a?x=1", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),
     ("/lake/a%zz", "", Reason.COPY_SOURCE, Reason.COPY_SOURCE),

@@ -52,6 +52,7 @@ def told(refused: Refused) -> tuple[Fault | None, tuple[str, ...]]:
         (AUTHORIZATION.replace("aws4_request", "aws5"), Fault.CREDENTIAL_TERMINAL, ("aws5",)),
         (AUTHORIZATION.replace("20260101", "2026-01-01"), Fault.CREDENTIAL_DATE, ("2026-01-01",)),
         (AUTHORIZATION.replace("20260101", "20260231"), Fault.CREDENTIAL_DATE, ("20260231",)),
+        (AUTHORIZATION.replace("20260101", "20261301"), Fault.CREDENTIAL_DATE, ("20261301",)),
         # S3 has no words of its own for these.
         (AUTHORIZATION.replace(SIGNATURE, "short"), None, ()),
         (AUTHORIZATION.replace("host;", "Host;"), None, ()),

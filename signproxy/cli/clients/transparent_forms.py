@@ -92,7 +92,7 @@ def _boto3(site: S3Site, _token: TokenSource) -> Iterator[str]:
     yield "    's3',"
     yield f"    endpoint_url={site.s3_url!r},"
     yield f"    region_name={site.region!r},"
-    yield "    config=Config(s3={'addressing_style': 'path'}),"
+    yield "    config=Config(signature_version='s3v4', s3={'addressing_style': 'path'}),"
     yield ")"
 
 

@@ -10,8 +10,10 @@ import msgspec
 from signproxy.cli.reference.markdown import code, codes, table
 from signproxy.errors import Refused
 from signproxy.s3 import header_rules
+from signproxy.s3.forwarded_operations import find_forwarded, find_of_service
 from signproxy.s3.operation import Operation
 from signproxy.s3.operations import COPIES, SHAPES, Level, Shape, find_operation
+from signproxy.s3.rules import OperationsAllowed
 from signproxy.s3.storage import OptIns
 from signproxy.s3.unsigned_operations import UNSIGNED
 
@@ -40,6 +42,16 @@ These are recognised, so that a refusal can name them, and refused with `operati
 of S3's operations are refused with `operation_unknown`.
 """
 
+_FORWARDED = """\
+
+## Through the S3 listener
+
+What becomes of each operation in [transparent mode](transparent.md), for a caller who holds every privilege: in a
+table, in a volume of `operations: object`, and in one of `operations: all`. A code is the reason of the refusal; all of
+them are 403 `AccessDenied` to the client, and in the audit event. Operations that the sign way has as opt-ins need them
+in tables here too, except ListMultipartUploads.
+"""
+
 _HEADERS = """\
 
 ## Headers
@@ -48,6 +60,9 @@ Names are compared without regard to case. A header that is not listed is refuse
 """
 
 _ENABLED = [name for name in OptIns.__struct_fields__ if OptIns.__annotations__[name] == "bool"]
+_WITH_PREFIX = {"ListObjects": ("prefix",)}
+"""Of which a part alone is served in a table, and what makes it one."""
+_COPIED = {operation.s3_name for operation in COPIES.values()}
 _SAMPLES = {"list-type": "2", "prefix": "p/", "uploadId": "u", "partNumber": "1"}
 
 
@@ -74,6 +89,8 @@ def page() -> str:
             table((*titles, "opt-in"), opted),
             f"{_NEVER}\n",
             table(("operation", "request"), _never({row.operation.s3_name for row in rows})),
+            f"{_FORWARDED}\n",
+            table(("operation", "request", "table", "`object`", "`all`"), _forwarded()),
             f"{_HEADERS}\n",
             table(("treatment", "headers"), _headers()),
         )
@@ -134,6 +151,43 @@ def _never(signed: set[str]) -> Iterator[tuple[str, str]]:
         if name not in signed
     ]
     yield from sorted(rows)
+
+
+def _forwarded() -> Iterator[tuple[str, ...]]:
+    """Yield what the listener makes of each operation, as the code itself says."""
+    for name, method, level, names in sorted(_every_operation()):
+        request = code(_request(method, level, names))
+        if name in _COPIED:
+            request += " with `x-amz-copy-source`"
+        parameters = {each: _SAMPLES.get(each, "") for each in names}
+        yield name, request, *_outcomes(method, Level(level), parameters)
+
+
+def _every_operation() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """Yield each operation of S3 with method, level and the query names that it is told by."""
+    known = set()
+    for (method, level), shapes in SHAPES.items():
+        for shape in shapes:
+            for operation in filter(None, (shape.operation, COPIES.get(shape.operation))):
+                known.add(operation.s3_name)
+                yield operation.s3_name, method, level.value, tuple(sorted(shape.required))
+    for (method, level_name), operations in UNSIGNED.items():
+        for name, markers in operations:
+            if name not in known:
+                yield name, method, level_name, _WITH_PREFIX.get(name, markers)
+
+
+def _outcomes(method: str, level: Level, parameters: dict[str, str]) -> Iterator[str]:
+    for allowed in OperationsAllowed:
+        try:
+            if level is Level.SERVICE:
+                find_of_service(method, parameters)
+            else:
+                find_forwarded(method, level, parameters, allowed, OptIns())
+        except Refused as refused:
+            yield code(refused.reason.code)
+        else:
+            yield "served"
 
 
 def _headers() -> Iterator[tuple[str, str]]:

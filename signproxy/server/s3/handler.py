@@ -17,6 +17,7 @@ from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
 from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.gate import Gate
+from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import Caller, S3Callers
@@ -165,8 +166,9 @@ class S3Handler:
                 return
             # Nothing is served that the trail has no place for: found out later, the object is written already.
             self._recorder.reserve(passage)
-            outcome = await rooms.forwarder.forward(
-                passed, guest, body, head, answer, seed=caller.seed, document=content or b""
+            passage.outcome = outcome = ForwardOutcome(status=0)
+            await rooms.forwarder.forward(
+                passed, guest, body, head, answer, seed=caller.seed, document=content or b"", outcome=outcome
             )
             self._recorder.forwarded(passage, passed, outcome)
         finally:

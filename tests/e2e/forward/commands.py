@@ -81,6 +81,10 @@ Steps = Callable[[Desk], Iterator[str]]
 def aws(desk: Desk) -> Iterator[str]:
     """Use the AWS command line, with its own choice of checksums and part sizes."""
     base = (install.commands() / "aws", "--endpoint-url", desk.endpoint.origin)
+    # As in the profile that signproxy prints: without it URLs for us-east-1 are presigned with version 2.
+    config = desk.home / ".aws" / "config"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("[default]\ns3 =\n    addressing_style = path\n    signature_version = s3v4\n")
     s3, api = (*base, "s3"), (*base, "s3api")
     below = f"s3://{desk.bucket}/aws"
     files = desk.small()

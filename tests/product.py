@@ -14,7 +14,8 @@ from aiohttp import ClientSession
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink, MemorySink
-from signproxy.audit.trail import AuditTrail, OnError
+from signproxy.audit.trail import AuditTrail
+from signproxy.audit.trail_state import OnError
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
 from signproxy.gate.gate import Gate

@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from enum import Enum
 from math import inf
 from time import monotonic, time
-from typing import NamedTuple
 
 from signproxy.audit.budget import OVER_LIMIT, CallerBudget, RefusalBudget
 from signproxy.audit.encode import Accepted, LineEncoder
 from signproxy.audit.event import AuditEvent, Kind, Verdict
-from signproxy.audit.ids import new_boot_id, new_event_id
+from signproxy.audit.ids import new_boot_id
 from signproxy.audit.sink import AuditSink
+from signproxy.audit.trail_state import OnError, TrailState, turned_away
 from signproxy.errors import Reason, Refused
 from signproxy.telemetry.log import get_logger
 
@@ -37,31 +36,6 @@ _log = get_logger("signproxy.audit")
 
 # Looking a member up in its class calls Python code; `accept` is called for every request.
 _ALLOW = Verdict.ALLOW
-
-
-class OnError(Enum):
-    """What happens to a request whose event cannot be recorded."""
-
-    DENY = "deny"
-    ALLOW = "allow"
-
-
-class TrailState(NamedTuple):
-    """What can be told of a trail at one moment; the counts only grow."""
-
-    healthy: bool
-    problem: str
-    """Why it is not healthy, for the operator."""
-    queued: int
-    written: int
-    dropped: int
-    """Events that were let go with `on_error: allow`, or came when the trail was closed; each left a hole in `seq`."""
-    refused: int
-    """Events that were not taken with `on_error: deny`; their requests were not served."""
-    errors: int
-    """Writes and flushes that failed."""
-    unsafe_seconds: float = 0.0
-    """How old the oldest event is that a crash of the machine would lose."""
 
 
 class AuditTrail:
@@ -330,19 +304,8 @@ class AuditTrail:
 
     def _write_aside(self, at: float) -> None:
         """Leave one event per kind for the requests that were turned away because of the trail itself."""
-        revision, epoch = self._policy
         for kind, count in self._aside.items():
-            event = AuditEvent(
-                event_id=new_event_id(),
-                kind=kind,
-                decision=Verdict.ERROR,
-                reason=Reason.AUDIT_UNAVAILABLE.code,
-                policy_rev=revision,
-                policy_epoch=epoch,
-                http_status=Reason.AUDIT_UNAVAILABLE.status,
-                count=count,
-            )
-            self._append(event, at)
+            self._append(turned_away(kind, count, self._policy), at)
         self._aside.clear()
 
     # -- the writer's thread -----------------------------------------------------------------------------------------

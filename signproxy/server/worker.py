@@ -10,23 +10,20 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from time import time
 
-import msgspec
-
 from signproxy import __version__
 from signproxy.audit.budget import RefusalBudget
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_event_id
-from signproxy.audit.trail import AuditTrail, OnError
-from signproxy.catalog.upstreams import PreparedUpstreams
+from signproxy.audit.trail import AuditTrail
+from signproxy.audit.trail_state import OnError
 from signproxy.config.settings import Settings
 from signproxy.config.source import SettingsSource
 from signproxy.credentials.store import CredentialStore
-from signproxy.credentials.store import Prepared as PreparedCredentials
 from signproxy.errors import Reason, Refused
 from signproxy.forward.pool import Pool
 from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
-from signproxy.identity.authenticator import Authenticator, PreparedIssuers
+from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import Principal
 from signproxy.policy.state import PolicyState
@@ -41,6 +38,7 @@ from signproxy.server.group import Group
 from signproxy.server.key_calls import KeyCalls
 from signproxy.server.listener import Listener
 from signproxy.server.measures import show_limits, show_rooms
+from signproxy.server.prepared import Prepared
 from signproxy.server.process import cancel
 from signproxy.server.report import CertificateReport, WorkerReport
 from signproxy.server.rooms_report import audit_of, credentials_of, keys_of
@@ -49,7 +47,7 @@ from signproxy.server.s3.steering import Steering
 from signproxy.server.seals import Seals
 from signproxy.server.sightings import Sightings
 from signproxy.server.spool import Spool
-from signproxy.server.tls import CertificateHolder, PreparedCertificate
+from signproxy.server.tls import CertificateHolder
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry import log
 from signproxy.telemetry.lag import LoopLag
@@ -73,19 +71,6 @@ EXPIRING_SECONDS = 60.0
 _log = log.get_logger("signproxy.server")
 
 
-class _Prepared(msgspec.Struct, frozen=True):
-    """A checked generation with all that it needs to serve."""
-
-    generation: Generation
-    credentials: PreparedCredentials
-    issuers: PreparedIssuers
-    upstreams: PreparedUpstreams
-    seals: Seals
-    certificate: PreparedCertificate | None
-    s3: S3Prepared | None
-    candidate: Candidate
-
-
 class Worker:
     """The rooms of one process that serves."""
 
@@ -98,7 +83,7 @@ class Worker:
         self._source = source
         self._generation = generation
         self._started_at = time()
-        self._prepared: _Prepared | None = None
+        self._prepared: Prepared | None = None
         self._draining = False
         self._listener: Listener | None = None
         self.addresses: tuple[str, ...] = ()
@@ -227,7 +212,7 @@ class Worker:
         except BaseException:
             await self._authenticator.discard(issuers)
             raise
-        self._prepared = _Prepared(new, credentials, issuers, upstreams, seals, certificate, s3, candidate)
+        self._prepared = Prepared(new, credentials, issuers, upstreams, seals, certificate, s3, candidate)
         return self._prepared.candidate
 
     async def commit(self) -> None:

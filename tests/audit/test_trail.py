@@ -19,7 +19,8 @@ from signproxy.audit import trail as trail_module
 from signproxy.audit.budget import RefusalBudget
 from signproxy.audit.event import AuditEvent, Kind, Verdict, to_the_second
 from signproxy.audit.sink import FileSink, MemorySink, StdoutSink
-from signproxy.audit.trail import BATCH_EVENTS, AuditTrail, OnError
+from signproxy.audit.trail import BATCH_EVENTS, AuditTrail
+from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
 from tests.audit.events import an_event, decoded, refusal
 from tests.audit.sinks import file_size_limit

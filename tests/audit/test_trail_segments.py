@@ -13,7 +13,8 @@ import pytest
 
 from signproxy.audit import trail as trail_module
 from signproxy.audit.segments import SegmentSettings, SegmentSink, Sync, sealed_below
-from signproxy.audit.trail import AuditTrail, OnError
+from signproxy.audit.trail import AuditTrail
+from signproxy.audit.trail_state import OnError
 from signproxy.errors import Refused
 from tests.audit.events import an_event
 from tests.audit.segment_rig import content, faults, findings, sequence

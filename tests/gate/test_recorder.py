@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from signproxy.audit.event import AuditEvent, Kind, Verdict
-from signproxy.audit.trail import OnError
+from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.outcome import ForwardOutcome

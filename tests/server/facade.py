@@ -14,7 +14,7 @@ from yarl import URL
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink
-from signproxy.audit.trail import OnError
+from signproxy.audit.trail_state import OnError
 from signproxy.catalog.carried import Contexts
 from signproxy.catalog.upstream_spec import Times, UpstreamSpec
 from signproxy.catalog.upstreams import Upstreams

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from signproxy.audit.trail import OnError
+from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
 from signproxy.server.call_answers import CallAnswers
 from tests.catalog.scripted import Line, answer, error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from abc import ABC, abstractmethod
 from pathlib import Path
 from time import gmtime, strftime
 from typing import IO, cast
@@ -41,7 +42,7 @@ class _File:
         self._raw.close()
 
 
-class LogFiles:
+class LogFiles(ABC):
     """One store's log of the requests of one instance; a new file with a day, or when one is long."""
 
     def __init__(self, directory: Path, part: int) -> None:
@@ -80,13 +81,13 @@ class LogFiles:
             self._file.close()
             self._file = None
 
+    @abstractmethod
     def encode(self, row: Row) -> bytes:
         """Return a request as it stands in the log."""
-        raise NotImplementedError
 
+    @abstractmethod
     def path(self, at: float, number: int, part: int) -> str:
         """Return where a file lies."""
-        raise NotImplementedError
 
     between = b""
     tail = b""

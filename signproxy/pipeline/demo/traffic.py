@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from time import gmtime, strftime
 
 from signproxy.audit.event import AuditEvent, Kind, Verdict
+from signproxy.pipeline.demo.asked import ACCESS, AGENTS, DENIALS, METHODS, READS, WRITES
 from signproxy.pipeline.demo.clock import UTC
 from signproxy.pipeline.demo.ids import EventIds, RequestIds, drawn
 from signproxy.pipeline.demo.rhythm import KINDS, SLOT, weights
@@ -30,30 +31,6 @@ VEND_SECONDS = 3600
 SIGN_SECONDS = 900
 
 _ALLOW, _DENY, _ERROR = Verdict.ALLOW, Verdict.DENY, Verdict.ERROR
-AGENTS = (
-    "Apache Iceberg 1.11.0 (commit 2f1c4a) Spark/4.1.0",
-    "PyIceberg/0.12.0 aiobotocore/2.25.0 Python/3.12.4",
-    "aws-sdk-java/2.51.3 md/io#sync md/http#Apache ua/2.1 os/Linux#6.8 lang/java#17.0.12",
-    "Boto3/1.40.61 md/Botocore#1.40.61 ua/2.1 os/linux#6.8 lang/python#3.12.4",
-    "DuckDB/v1.5.0(linux_amd64) python/3.12",
-    "trino/479 software.amazon.awssdk/2.51.3",
-    "Polars/2.1.0 object_store/0.12",
-)
-# A read query mostly reads data, after the manifests that lead there.
-_READS = ("GetObject",) * 26 + ("HeadObject",) * 3 + ("ListObjectsV2",)
-_WRITES = ("PutObject",) * 10 + ("CreateMultipartUpload", "UploadPart", "UploadPart", "CompleteMultipartUpload")
-_METHODS = {
-    "GetObject": "GET",
-    "HeadObject": "HEAD",
-    "ListObjectsV2": "GET",
-    "PutObject": "PUT",
-    "UploadPart": "PUT",
-    "CreateMultipartUpload": "POST",
-    "CompleteMultipartUpload": "POST",
-    "DeleteObject": "DELETE",
-}
-_ACCESS = {"GetObject": "read", "HeadObject": "read", "ListObjectsV2": "list", "DeleteObject": "delete"}
-_DENIALS = ("no_read_data", "no_read_data", "no_write_data", "outside_table", "operation_refused", "metadata_protected")
 
 
 class Traffic:
@@ -146,9 +123,9 @@ class Traffic:
                 if draw < 0.01:
                     self._denied(person, table, at, query)
                 elif writes:
-                    self._request(person, table, at, _WRITES[int(random() * len(_WRITES))], query, "", ())
+                    self._request(person, table, at, WRITES[int(random() * len(WRITES))], query, "", ())
                 else:
-                    self._request(person, table, at, _READS[int(random() * len(_READS))], query, effective, chain)
+                    self._request(person, table, at, READS[int(random() * len(READS))], query, effective, chain)
                 at = min(end, at + random() * 0.8)
 
     def _request(
@@ -158,7 +135,7 @@ class Traffic:
         random = self._random.random
         bucket = table.bucket
         event_id = self._ids.at(at)
-        access = _ACCESS.get(s3_op, "write")
+        access = ACCESS.get(s3_op, "write")
         key, path, parameters = self._object(table, s3_op)
         forwards = person.way == "forward"
         authz = 8 + int(random() * 20)
@@ -181,7 +158,7 @@ class Traffic:
             table_uuid=table.uuid,
             bucket=bucket.name,
             key=key,
-            method=_METHODS[s3_op],
+            method=METHODS[s3_op],
             s3_op=s3_op,
             access=access,
             decision=_ALLOW,
@@ -316,7 +293,7 @@ class Traffic:
         rows = []
         key_id = f"ASIAV{event.event_id[-11:]}{event.access_key_id}"
         for _ in range(1 + int(random() * 12)):
-            s3_op = "PutObject" if event.access == "write" and random() < 0.4 else _READS[int(random() * len(_READS))]
+            s3_op = "PutObject" if event.access == "write" and random() < 0.4 else READS[int(random() * len(READS))]
             key, path, parameters = self._object(table, s3_op)
             used = AuditEvent(
                 event_id=event.event_id,
@@ -324,7 +301,7 @@ class Traffic:
                 principal=person.name,
                 bucket=table.bucket.name,
                 key=key,
-                method=_METHODS[s3_op],
+                method=METHODS[s3_op],
                 s3_op=s3_op,
                 user_agent=event.user_agent,
                 decision=_ALLOW,
@@ -373,10 +350,10 @@ class Traffic:
             event.decision, event.reason, event.http_status = _ERROR, "credentials_unavailable", 503
         else:
             event.decision, event.http_status = _DENY, 403
-            event.reason = _DENIALS[int(random() * len(_DENIALS))]
+            event.reason = DENIALS[int(random() * len(DENIALS))]
         s3_op = "PutObject" if event.reason == "no_write_data" else "GetObject"
-        event.key, event.method, event.s3_op = self._object(table, s3_op)[0], _METHODS[s3_op], s3_op
-        event.access, event.bucket, event.query_id = _ACCESS.get(s3_op, "write"), table.bucket.name, query
+        event.key, event.method, event.s3_op = self._object(table, s3_op)[0], METHODS[s3_op], s3_op
+        event.access, event.bucket, event.query_id = ACCESS.get(s3_op, "write"), table.bucket.name, query
         self._add(at, event, ())
 
     def _plain(self, person: Principal, table: Table, at: float, kind: Kind) -> AuditEvent:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from signproxy.audit.event import AuditEvent
-from signproxy.audit.trail import OnError
+from signproxy.audit.trail_state import OnError
 from signproxy.config.context import ContextSettings
 from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.settings import LimitSettings, Settings

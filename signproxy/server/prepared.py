@@ -1,0 +1,27 @@
+"""Hold what a generation of settings and policy needs to serve, until all workers have it and it is taken up."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.catalog.upstreams import PreparedUpstreams
+from signproxy.credentials.store import Prepared as PreparedCredentials
+from signproxy.identity.authenticator import PreparedIssuers
+from signproxy.server.fleet import Candidate
+from signproxy.server.generation import Generation
+from signproxy.server.s3.service import S3Prepared
+from signproxy.server.seals import Seals
+from signproxy.server.tls import PreparedCertificate
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A checked generation with all that it needs to serve."""
+
+    generation: Generation
+    credentials: PreparedCredentials
+    issuers: PreparedIssuers
+    upstreams: PreparedUpstreams
+    seals: Seals
+    certificate: PreparedCertificate | None
+    s3: S3Prepared | None
+    candidate: Candidate

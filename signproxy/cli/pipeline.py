@@ -47,15 +47,20 @@ def run(options: argparse.Namespace) -> int:
             raise
         complain("the pipeline needs PySpark: install signproxy[pipeline]")
         return Exit.USAGE
-    conf = dict(_setting(text) for text in options.conf)
-    record, outcome = launch(
-        one,
-        options.warehouse,
-        SessionOptions(options.master, options.memory, conf),
-        options.input,
-        Days(options.first, options.last),
-        {option.name: getattr(options, option.name) for option in one.options},
-    )
+    try:
+        record, outcome = launch(
+            one,
+            options.warehouse,
+            SessionOptions(options.master, options.memory, dict(_setting(text) for text in options.conf)),
+            options.input,
+            Days(options.first, options.last),
+            {option.name: getattr(options, option.name) for option in one.options},
+        )
+    except Invalid as invalid:
+        # Before there was a run that could be recorded: an option, or a Spark that does not start.
+        for finding in invalid.findings:
+            complain(str(finding))
+        return Exit.USAGE
     _tell(record, outcome, as_json=options.json)
     return int(_exit(record, outcome, options.fail_on))
 

@@ -23,7 +23,8 @@ from signproxy.pipeline.warehouse import Warehouse
 _EDGES = ("segment_start", "segment_end")
 _LINES = StructType([*EVENT_LINE.fields, StructField(CORRUPT, StringType())])
 _AS_JSON = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE", "allowSingleQuotes": "false"}
-_NEEDED = ("event_id", "boot_id", "seq", "kind", "decision", "reason", "policy_rev", "http_status")
+NEEDED = ("event_id", "boot_id", "seq", "kind", "decision", "reason", "policy_rev", "http_status")
+"""What a line must have to be an event."""
 _MAX_LINE = 65_536
 """Characters that are kept of a line which was not taken; honest ones have about 900."""
 
@@ -315,7 +316,7 @@ def _judged(lines: DataFrame) -> DataFrame:
 
 def _reason() -> Column:
     """Return why a line cannot be taken; null where it can."""
-    lacking = [F.when(F.col(name).isNull(), F.lit(f"it has no {name}")) for name in _NEEDED]
+    lacking = [F.when(F.col(name).isNull(), F.lit(f"it has no {name}")) for name in NEEDED]
     return F.coalesce(
         F.when(F.col(CORRUPT).isNotNull(), F.lit("no JSON object, or a field of another type")),
         F.when(F.col("schema").isNull(), F.lit("it has no schema")),

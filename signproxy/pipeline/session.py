@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from signproxy.errors import Finding, Invalid
@@ -95,3 +96,6 @@ def _built(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkS
     except ImportError as error:
         # Spark Connect's client has needs of its own.
         raise Invalid([Finding("", "SPARK_REMOTE", str(error))]) from None
+    except PySparkRuntimeError as error:
+        # What Java had to say of its options stands above, in its own words.
+        raise Invalid([Finding("", "--conf, --memory", f"Spark does not start: {error.getMessage()}")]) from None

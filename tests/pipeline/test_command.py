@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,20 +17,32 @@ from signproxy.pipeline import launch
 from signproxy.pipeline.job import Exit
 from signproxy.pipeline.session import SessionOptions
 from tests.pipeline.segments import event_lines, life, segment
-from tests.pipeline.test_s3log_aws import line
+from tests.pipeline.test_s3log_aws import line, uri
+
+
+class Command:
+    """The command, on a warehouse of its own, with the one Spark of these tests."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.warehouse = directory / "warehouse"
+
+    def __call__(self, job: str, *words: str) -> int:
+        # Whole paths: Spark's own directory is another one than that of this process.
+        return main(["pipeline", job, "--warehouse", str(self.warehouse), *words])
+
+    def path(self, name: str) -> str:
+        return str(self.directory / name)
 
 
 @pytest.fixture
-def words(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Lend the command the one Spark of these tests; return the words that each command begins with."""
-
+def run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     @contextmanager
     def lent(_options: SessionOptions) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr(launch, "open_session", lent)
-    monkeypatch.chdir(tmp_path)
-    return ["pipeline"]
+    return Command(tmp_path)
 
 
 def _record(capfd: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -37,24 +51,24 @@ def _record(capfd: pytest.CaptureFixture[str]) -> dict[str, object]:
     return record
 
 
-def test_done(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_done(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """0, and a line that says how much; the same as JSON for programs, and as a file for tomorrow."""
     life(tmp_path / "audit", (3, 2))
-    assert main([*words, "ingest", "--input", "audit", "--json"]) == Exit.OK
+    assert run("ingest", "--input", run.path("audit"), "--json") == Exit.OK
     record = _record(capfd)
     assert (record["rows_in"], record["rows_out"], record["exit"]) == (5, 5, 0)
     assert record["cpu_seconds"]
     kept = json.loads((tmp_path / "warehouse" / "runs" / f"{record['run_id']}.json").read_text())
     assert kept == record
-    assert main([*words, "ingest", "--input", "audit"]) == Exit.OK
+    assert run("ingest", "--input", run.path("audit")) == Exit.OK
     assert capfd.readouterr().out.startswith("ingest: 0 rows in, 0 out, 0 quarantined")
 
 
-def test_failed(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failed(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """1, and what it was in a line: a page of Java is read by nobody."""
     life(tmp_path / "audit", (3,))
     (tmp_path / "file").write_text("")
-    assert main([*words, "ingest", "--input", "audit", "--warehouse", "file"]) == Exit.FAILED
+    assert run("ingest", "--input", run.path("audit"), "--warehouse", run.path("file")) == Exit.FAILED
     said = capfd.readouterr().err
     assert "ingest: " in said
     assert "\tat " not in said
@@ -65,48 +79,51 @@ def test_failed(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[s
     "wrong",
     (
         ["ingest"],
-        ["ingest", "--input", "nowhere"],
+        ["ingest", "--input", "/nowhere"],
         ["ingest-s3log", "--input", ".", "--format", "s4"],
         ["cost"],
-        ["privileges", "--input", "nowhere"],
+        ["privileges", "--input", "/nowhere"],
         ["ingest", "--input", ".", "--fail-on", "terrible"],
         ["ingest", "--input", ".", "--from", "soon"],
+        ["ingest", "--input", ".", "--conf", "spark.x"],
     ),
     ids=" ".join,
 )
-def test_wrong_usage(words: list[str], wrong: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(run: Command, wrong: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     """2: what an operator has to mend, and no repetition will."""
-    assert main([*words, *wrong]) == Exit.USAGE
+    assert run(*wrong) == Exit.USAGE
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_findings(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_findings(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """3 where there are findings as severe as was asked; a run that nobody asked so ends well."""
     (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "a").write_text(line("A", requester="arn:aws:iam::9:user/mallory") + "\n")
-    assert main([*words, "ingest-s3log", "--input", "logs"]) == Exit.OK
-    assert main([*words, "reconcile", "--fail-on", "medium"]) == Exit.FINDINGS
+    (tmp_path / "logs" / "a").write_text(
+        line("A", requester="arn:aws:iam::9:user/mallory", uri=uri("/wh/t/part-1.parquet")) + "\n"
+    )
+    assert run("ingest-s3log", "--input", run.path("logs")) == Exit.OK
+    assert run("reconcile", "--fail-on", "medium") == Exit.FINDINGS
     assert "medium: " in capfd.readouterr().out
     again = ["--from", "2026-11-19", "--to", "2026-11-19"]
-    assert main([*words, "reconcile", *again, "--fail-on", "critical"]) == Exit.OK
-    assert main([*words, "reconcile", *again]) == Exit.OK
+    assert run("reconcile", *again, "--fail-on", "critical") == Exit.OK
+    assert run("reconcile", *again) == Exit.OK
 
 
-def test_bad_data(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_data(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """4 where more could not be read than is ordinary."""
     segment(tmp_path / "audit", [*event_lines(3), b"no event\n"], last=3, count=4)
-    assert main([*words, "ingest", "--input", "audit", "--max-bad-ratio", "0.5"]) in (Exit.OK, Exit.AUDIT_GAP)
+    assert run("ingest", "--input", run.path("audit"), "--max-bad-ratio", "0.5") in (Exit.OK, Exit.AUDIT_GAP)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a").write_text(line("A") + "\nno line\n")
-    assert main([*words, "ingest-s3log", "--input", "logs", "--max-bad-ratio", "0.4"]) == Exit.BAD_DATA
+    assert run("ingest-s3log", "--input", run.path("logs"), "--max-bad-ratio", "0.4") == Exit.BAD_DATA
     assert "1 lines are in `quarantine`" in capfd.readouterr().out
 
 
-def test_a_gap(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_gap(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """5 where the trail lacks something, whatever else there is."""
     _, missing, _ = life(tmp_path / "audit", (3, 2, 1))
     missing.path.unlink()
-    assert main([*words, "ingest", "--input", "audit", "--json", "--fail-on", "high"]) == Exit.AUDIT_GAP
+    assert run("ingest", "--input", run.path("audit"), "--json", "--fail-on", "high") == Exit.AUDIT_GAP
     assert _record(capfd)["exit"] == Exit.AUDIT_GAP
 
 
@@ -124,3 +141,15 @@ def test_jobs_without_spark_start_none(
     tables = json.loads(capfd.readouterr().out)
     assert {"events", "findings", "access_attribution"} <= tables.keys()
     assert tables["events"]["json_schema"]["properties"]["event_id"]["anyOf"][0] == {"type": "string"}
+
+
+def test_a_spark_that_does_not_start_is_told_in_a_line(tmp_path: Path) -> None:
+    """Options that Java refuses, such as a second collector, would otherwise end in a page of Python."""
+    words = ["ingest", "--input", ".", "--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC"]
+    done = subprocess.run(
+        [sys.executable, "-m", "signproxy", "pipeline", *words],
+        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == Exit.USAGE, done.stderr
+    assert "Spark does not start" in done.stderr
+    assert "Traceback" not in done.stderr

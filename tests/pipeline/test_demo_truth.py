@@ -249,6 +249,8 @@ def test_grants_are_used_as_told() -> None:
             continue
         who = _effective(event)
         needs = {"TABLE_WRITE_DATA" if event.get("access") in ("write", "delete") else "TABLE_READ_DATA"}
+        if event.get("s3_op") == "CopyObject":
+            needs.add("TABLE_READ_DATA")
         if event["kind"] in ("sign", "forward"):
             needs.add("TABLE_REMOTE_SIGN")
         full = f"lake.{event['namespace']}.{event['table']}"

@@ -187,6 +187,16 @@ def test_lines_that_the_last_line_does_not_count_are_told(rig: Rig) -> None:
     assert outcome.rows_out == 5
 
 
+def test_a_line_too_many_is_found_beside_one_that_the_reader_passes_over(rig: Rig) -> None:
+    """The two make up for each other in the sum, and the one that nobody counts would be in no table."""
+    other = "01M7RKABN8Z7CP8YAFDE000009"
+    segment(rig.directory, [*event_lines(1), b"[]\n"], last=1)
+    segment(rig.directory, [*event_lines(2, boot_id=other), b"nonsense\n"], count=2, boot_id=other)
+    rig.run(max_bad_ratio=1.0)
+    assert sorted(line for _, line in rig.quarantined()) == ["[]", "nonsense"]
+    assert rig.seqs() == [1, 1, 2]
+
+
 @pytest.mark.parametrize("case", ("foreign", "twice", "outside"))
 def test_events_that_are_not_those_of_the_last_line_are_told(rig: Rig, case: str) -> None:
     """An event that stands twice hides one that is missing."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
@@ -39,6 +39,7 @@ FILES_PER_BATCH = 256
 _FILES = {"pathGlobFilter": f"*{SUFFIX}", "recursiveFileLookup": "true"}
 _BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
 _CHECKPOINTS = "_checkpoints/ingest"
+_JUDGED = "_checkpoints/ingest-judged"
 _FOREVER = "36500d"
 """Spark passes over files that are a week older than the newest it saw; a segment may come as late as it likes."""
 _LOOK_SECONDS = 2
@@ -56,12 +57,29 @@ def run(context: JobContext) -> Outcome:
         _read(context, path, run_id)
         _read_again(context, path, run_id)
     context.progress.end()
-    ledger = context.warehouse.read("segments").where(F.col("run_id") == run_id)
-    taken = ledger.collect()
-    if taken:
+    ledger = context.warehouse.read("segments")
+    taken = ledger.where(F.col("run_id") == run_id).collect()
+    entries = ledger.count()
+    lives = {row["boot_id"] for row in taken}
+    if not _is_judged(context, entries):
+        # A run that died after it had read everything has told nobody what it found: then all there is is told.
+        lives = lives or {row["boot_id"] for row in ledger.select("boot_id").distinct().collect()}
         findings = audit_findings(context.warehouse.read("segments"), context.warehouse.read("events"))
         context.warehouse.replace("findings", findings, {"job": JOB})
-    return _outcome(context, taken)
+        said = context.spark.createDataFrame([(str(entries),)], "value string")
+        said.coalesce(1).write.mode("overwrite").text(f"{context.warehouse.path}/{_JUDGED}")
+    return _outcome(context, taken, lives)
+
+
+def _is_judged(context: JobContext, entries: int) -> bool:
+    """Whether the findings are of the whole ledger, which only ever grows."""
+    try:
+        said = context.spark.read.text(f"{context.warehouse.path}/{_JUDGED}").collect()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return not entries
+    return bool(said) and said[0]["value"] == str(entries)
 
 
 def _read(context: JobContext, path: str, run_id: str) -> None:
@@ -117,13 +135,13 @@ def _waiting(context: JobContext, path: str) -> int:
     return names.join(context.warehouse.read("segments").select("segment"), "segment", "left_anti").count()
 
 
-def _outcome(context: JobContext, taken: Sequence[Row]) -> Outcome:
+def _outcome(context: JobContext, taken: Sequence[Row], lives: set[str]) -> Outcome:
     good = sum(row["good"] for row in taken)
     bad = sum(row["quarantined"] for row in taken)
     verdicts: dict[str, int] = {}
     for row in taken:
         verdicts[row["verdict"]] = verdicts.get(row["verdict"], 0) + 1
-    severities = _severities(context, {row["boot_id"] for row in taken}) if taken else {}
+    severities = _severities(context, lives) if lives else {}
     exit_code = Exit.OK
     if bad > float(context.options.get("max_bad_ratio", MAX_BAD_RATIO)) * (good + bad):
         exit_code = Exit.BAD_DATA

@@ -6,130 +6,77 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from signproxy.pipeline.job import Exit
-from signproxy.pipeline.warehouse import Warehouse
 from tests.e2e.clients.install import pyiceberg
-from tests.pipeline.event_rows import at, event, events, rows
 
-LIMIT = 300
-
-_READER = """
-import json, sys
-from pyiceberg.catalog import load_catalog
-catalog = load_catalog("default")
-found = {}
-for identifier in catalog.list_tables(sys.argv[1]):
-    table = catalog.load_table(identifier)
-    data = table.scan().to_arrow()
-    day = table.scan(row_filter=sys.argv[2]).to_arrow().num_rows if "ts" in data.column_names else None
-    found[identifier[-1]] = {
-        "rows": data.num_rows, "columns": data.column_names, "snapshots": len(table.metadata.snapshots), "day": day,
-        "files": len(list(table.scan().plan_files())),
-        "ids": data.column("event_id").to_pylist() if "event_id" in data.column_names else [],
-        "first": str(data.slice(0, 1).to_pylist()),
-    }
-print(json.dumps(found))
-"""
-_A_DAY = "ts >= '2026-11-02T00:00:00+00:00' and ts < '2026-11-03T00:00:00+00:00'"
+LIMIT = 1200
+REPOSITORY = Path(__file__).parents[3]
 
 
-class Rig(NamedTuple):
-    """A warehouse, a catalog in a file, and an environment that has PyIceberg."""
-
-    spark: SparkSession
-    warehouse: Warehouse
-    env: dict[str, str]
-
-    def job(self, name: str, *words: str) -> dict[str, Any]:
-        """Run a job to its end; return its record."""
-        place = ("--warehouse", self.warehouse.path, "--master", "local[2]", "--memory", "512m")
-        done = subprocess.run(
-            (sys.executable, "-m", "signproxy", "pipeline", name, *place, "--json", *words),
-            env=self.env, capture_output=True, text=True, timeout=LIMIT, check=False,
-        )  # fmt: skip
-        record = json.loads(done.stdout.splitlines()[-1])
-        assert done.returncode == record["exit"], done.stderr[-3000:]
-        assert isinstance(record, dict)
-        return record
-
-    def read(self) -> dict[str, Any]:
-        """Return what PyIceberg finds."""
-        done = subprocess.run(
-            (sys.executable, "-c", _READER, "signproxy", _A_DAY),
-            env=self.env, capture_output=True, text=True, timeout=LIMIT, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-        found = json.loads(done.stdout)
-        assert isinstance(found, dict)
-        return found
-
-    def add(self, number: int) -> None:
-        """Add a batch of two days, as ingest does."""
-        made = [
-            event(at(day, minutes=number), event_id=f"{number}-{day}", ingest_batch=number, segment=f"s{number}")
-            for day in (0, 1)
-        ]
-        self.warehouse.replace("events", events(self.spark, *made))
-        ledger = [{"segment": f"s{number}", "verdict": "whole", "ingest_batch": number}]
-        self.warehouse.replace("segments", rows(self.spark, "segments", ledger))
-
-
-@pytest.fixture
-def rig(spark: SparkSession, tmp_path: Path) -> Rig:
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run the driver with the libraries of an environment that has PyIceberg."""
+    place = tmp_path_factory.mktemp("publish")
     home = pyiceberg().parent.parent
     library = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     env = os.environ | {
-        "PYTHONPATH": f"{Path.cwd()}:{library}",
+        "PYTHONPATH": f"{REPOSITORY}:{library}",
         "PYICEBERG_CATALOG__DEFAULT__TYPE": "sql",
-        "PYICEBERG_CATALOG__DEFAULT__URI": f"sqlite:///{tmp_path}/catalog.db",
-        "PYICEBERG_CATALOG__DEFAULT__WAREHOUSE": f"file://{tmp_path}/iceberg",
+        "PYICEBERG_CATALOG__DEFAULT__URI": f"sqlite:///{place}/catalog.db",
+        "PYICEBERG_CATALOG__DEFAULT__WAREHOUSE": f"file://{place}/iceberg",
     }
     # A space: paths are URIs to some and names to others.
-    return Rig(spark, Warehouse(spark, str(tmp_path / "the warehouse")), env)
+    command = (sys.executable, "-m", "tests.e2e.jobs.publish_driver", f"{place}/the warehouse")
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+def _ids(batches: int) -> list[str]:
+    return sorted(f"{number}-{day}" for number in range(batches) for day in (0, 1))
 
 
 @pytest.mark.ci
-def test_published_tables_follow_the_warehouse(rig: Rig) -> None:
-    """Whoever asks through Trino or DuckDB must not miss an access, nor count one twice after a compaction."""
-    for number in range(6):
-        rig.add(number)
-    finding = {"finding_id": "f", "class": "audit_gap", "evidence": {"a": "1"}, "job": "ingest", "n": 1}
-    rig.warehouse.replace("findings", rows(rig.spark, "findings", [finding]))
-    assert rig.job("publish")["exit"] == Exit.OK
-    found = rig.read()
-    assert Counter(found["events"]["ids"]) == Counter(f"{number}-{day}" for number in range(6) for day in (0, 1))
-    assert found["events"]["day"] == 6
-    assert found["events"]["files"] == 12
-    assert found["findings"]["rows"] == 1
-    assert "'job': 'ingest'" in found["findings"]["first"]
-    assert "reconciled" not in found
-    # Nothing new: no commit to the large tables.
-    rig.job("publish", "--tables", "events")
-    assert rig.read()["events"]["snapshots"] == found["events"]["snapshots"]
-    # One batch more, and none of the others again.
-    rig.add(6)
-    rig.job("publish", "--tables", "events")
-    assert len(rig.read()["events"]["ids"]) == 14
-    # The files that were published are gone, and others are there.
-    assert rig.job("compact")["numbers"]["files_after"] == 2
-    rig.job("publish")
-    found = rig.read()
-    assert Counter(found["events"]["ids"]) == Counter(f"{number}-{day}" for number in range(7) for day in (0, 1))
-    assert (found["events"]["files"], found["events"]["day"]) == (2, 7)
-    assert found["findings"]["rows"] == 1
+def test_published_tables_have_the_warehouse_s_rows(steps: dict[str, Any]) -> None:
+    """Whoever asks through Trino or DuckDB must miss no access."""
+    assert steps["first"]["exit"] == Exit.OK, steps["first"]["problem"]
+    tables = steps["first"]["tables"]
+    assert tables["events"]["ids"] == _ids(5)
+    assert tables["events"]["of_a_day"] == 5
+    # Columns that stand in paths alone are in the copies.
+    assert tables["findings"]["jobs"] == ["ingest"]
+    assert "reconciled" not in tables
 
 
-def test_wrong_names_are_wrong_usage(rig: Rig) -> None:
+@pytest.mark.ci
+def test_only_what_is_new_is_committed(steps: dict[str, Any]) -> None:
+    """A table with a commit for each hour in which nothing happened has a thousand versions of the same."""
+    first, same, more = (steps[name]["tables"]["events"] for name in ("first", "unchanged", "one more"))
+    assert same["snapshots"] == first["snapshots"]
+    assert more["snapshots"] > same["snapshots"]
+    assert more["ids"] == _ids(6)
+
+
+@pytest.mark.ci
+def test_a_compaction_is_followed(steps: dict[str, Any]) -> None:
+    """Files that are gone would fail every question; files that are new beside them would count every access twice."""
+    assert steps["compacted"]["exit"] == Exit.OK
+    after = steps["after"]["tables"]
+    assert after["events"]["ids"] == _ids(6)
+    assert (after["events"]["files"], after["events"]["of_a_day"]) == (2, 6)
+    assert after["findings"]["rows"] == 1
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("step", "named"), (("no table", "evnts"), ("no catalog", "nowhere")))
+def test_wrong_names_are_wrong_usage(steps: dict[str, Any], step: str, named: str) -> None:
     """A typing error must not look like a fault of the data."""
-    rig.add(0)
-    for words in (("--tables", "evnts"), ("--catalog", "nowhere")):
-        record = rig.job("publish", *words)
-        assert record["exit"] == Exit.USAGE
-        assert words[1] in record["problem"]
+    assert steps[step]["exit"] == Exit.USAGE
+    assert named in steps[step]["problem"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from signproxy.pipeline.report.charts.columns import Columns, Series, draw_columns
 from signproxy.pipeline.report.data import Histogram, ReportData
 from signproxy.pipeline.report.sections.section import Section, bucket_labels, histogram_twin, nothing
-from signproxy.pipeline.report.text import duration, harmless, number, plural
+from signproxy.pipeline.report.text import duration, number, plural
 from signproxy.pipeline.report.twin import Column, Kind, Twin
 
 _WAYS = ("sign", "forward", "vend")
@@ -24,7 +26,7 @@ def revocation(data: ReportData) -> Section:
         lead += f" The longest took {duration(found.worst[0].seconds)}."
     lead += " A client may keep a signature for 30 s; it ends after 15 min. A vended key works until it expires."
     labels = bucket_labels(found.latencies.bounds, duration)
-    ways = [*(way for way in _WAYS if way in found.latencies.series), *sorted(set(found.latencies.series) - set(_WAYS))]
+    ways = _by_way(found.latencies)
     marks = (
         (_after(found.latencies, _CLIENT_CACHE), "client's cache"),
         (_after(found.latencies, _SIGNATURE), "a signature's life"),
@@ -34,15 +36,12 @@ def revocation(data: ReportData) -> Section:
         title=title,
         description=lead,
         labels=labels,
-        series=tuple(
-            Series(f"way-{way}" if way in _WAYS else "way", harmless(way, 20), found.latencies.series[way])
-            for way in ways
-        ),
+        series=tuple(Series(f"way-{way}" if way in _WAYS else "way", way, counts) for way, counts in ways.items()),
         x_title="from the revocation to the last success",
         y_title="Revocations",
         marks=marks,
         tips=tuple(
-            f"{label}: " + ", ".join(f"{harmless(way, 20)} {found.latencies.series[way][at]}" for way in ways)
+            f"{label}: " + ", ".join(f"{way} {counts[at]}" for way, counts in ways.items())
             for at, label in enumerate(labels)
         ),
     )
@@ -60,11 +59,21 @@ def revocation(data: ReportData) -> Section:
         rows=tuple((one.principal, one.resource, one.kind, one.revoked_at, one.seconds, one.n) for one in found.worst),
     )
     counts = histogram_twin(
-        "revocation_latency", "Revocations by how long the right went on to work", found.latencies, labels
+        "revocation_latency",
+        "Revocations by how long the right went on to work",
+        msgspec.structs.replace(found.latencies, series=ways),
+        labels,
     )
     drawings = (draw_columns(chart),) if late else ()
     twins = tuple(twin for twin in (counts, worst) if twin.rows)
     return Section(anchor="revocation", title=title, nav=nav, lead=lead, drawings=drawings, twins=twins)
+
+
+def _by_way(histogram: Histogram) -> dict[str, tuple[int, ...]]:
+    """Return the counts of each way; a way that this version does not know is another one."""
+    known = {way: tuple(histogram.series[way]) for way in _WAYS if way in histogram.series}
+    others = [counts for way, counts in histogram.series.items() if way not in _WAYS]
+    return known | ({"other": tuple(map(sum, zip(*others, strict=True)))} if others else {})
 
 
 def _after(histogram: Histogram, bound: float) -> int:

@@ -9,7 +9,7 @@ from signproxy.pipeline.report.charts.rows import draw_pareto
 from signproxy.pipeline.report.charts.shares import draw_shares
 from signproxy.pipeline.report.data import CLASSES, EXACT, SMALL, Histogram, ReportData, TableCost, Unattributed
 from signproxy.pipeline.report.sections.section import Section, bucket_labels, histogram_twin, nothing
-from signproxy.pipeline.report.text import day, harmless, money, number, percent, plural, size
+from signproxy.pipeline.report.text import day, money, number, percent, plural, shortened, size
 from signproxy.pipeline.report.twin import Column, Kind, Twin
 
 _CLASS_WORDS = {
@@ -37,7 +37,7 @@ def attribution(data: ReportData) -> Section:
     parts = [
         (
             f"class-{one.name}" if one.name in CLASSES else "way",
-            _CLASS_WORDS.get(one.name, harmless(one.name, 40)),
+            _CLASS_WORDS.get(one.name, shortened(one.name, 30)),
             one.n,
         )
         for one in data.classes

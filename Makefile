@@ -17,7 +17,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 .DEFAULT_GOAL := help
 # An environment that was not finished must not count as one.
 .DELETE_ON_ERROR:
-.PHONY: help run pipeline test lint type imports unit docs docs-check e2e soak e2e-ci bench mutants mutants-changed fuzz lock clean
+.PHONY: help run pipeline test lint type imports unit docs docs-check e2e soak e2e-ci bench bench-pipeline mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ e2e-ci: $(TEST) ## Run the end-to-end tests of every change.
 
 bench: $(TEST) ## Measure ratios against peers and floors; writes bench/results.json.
 	$(BIN)/python -m bench
+
+bench-pipeline: $(TEST) ## Measure the audit pipeline against DuckDB: ten million events, and the growth to fifty.
+	$(BIN)/python -m bench --only pipeline
 
 mutants: $(TEST) ## Mutate s3 and policy; fail below 90 % killed. Writes docs/mutants.json.
 	$(BIN)/python -m tests.mutation --fail-under 90 --output docs/mutants.json

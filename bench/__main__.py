@@ -32,11 +32,16 @@ SUITES = (
     "forward_large",
     "forward_small",
     "forward_memory",
+    "pipeline",
 )
 """Each a module of this package with a `measure`; the order of results.json and of the page."""
 
 _OF_FIXED_EFFORT = frozenset({"sigv4", "policy_scale"})
 """Pure computation that decides by itself how long to repeat; a smoke run takes as long."""
+
+
+_ON_ITS_OWN = frozenset({"pipeline"})
+"""Run only where it is asked for: it takes longer than all others, and gigabytes of disk."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=SUITES, help="a suite to run; may be repeated")
     parser.add_argument("--smoke", action="store_true", help="run briefly and record nothing")
     options = parser.parse_args(arguments)
-    chosen = options.only or SUITES
+    chosen = options.only or [suite for suite in SUITES if suite not in _ON_ITS_OWN]
     # Python ends on SIGTERM without leaving its `with` blocks, and every server of the run would go on for ever.
     signal.signal(signal.SIGTERM, _end)
     # Servers are put on the other core; whatever asks them, and computes beside them, stays on this one.

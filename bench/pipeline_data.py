@@ -70,7 +70,7 @@ def sound_segments(directory: Path) -> list[Segment]:
 
 
 def laid_out(segments: Sequence[Segment], events: int, directory: Path) -> int:
-    """Put so many events below a directory, and return how many there are: links first, then copies of another life.
+    """Put so many events below a directory, and return how many there are: the month's own, then copies.
 
     Copies have ids and lives of their own, and all else of the segment that they are made of. So they take as long to
     read and to write as new ones would; only whoever looked for duplicates of content would find some.
@@ -87,9 +87,17 @@ def laid_out(segments: Sequence[Segment], events: int, directory: Path) -> int:
             else:
                 place = directory / segment.path.parent.name
                 place.mkdir(exist_ok=True)
-                (place / segment.path.name).symlink_to(segment.path)
+                _shared(segment.path, place / segment.path.name)
             written += segment.events
     raise BenchFailed(f"{len(segments)} segments are too few for {events} events")
+
+
+def _shared(path: Path, target: Path) -> None:
+    """Make a file appear at another place: as a link, which readers take for a file, where both are on one disk."""
+    try:
+        target.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, target)
 
 
 def _copied(segment: Segment, generation: int, place: Path, chain: dict[str, str]) -> None:

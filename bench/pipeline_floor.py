@@ -49,7 +49,8 @@ def ingest(asked: dict[str, Any]) -> dict[str, Any]:
                    ts::TIMESTAMPTZ::DATE AS event_date
             FROM read_json($files, format = 'newline_delimited', compression = 'gzip', columns = {asked["columns"]},
                            ignore_errors = true, filename = true)
-            WHERE kind NOT IN ('segment_start', 'segment_end')
+            WHERE kind NOT IN ('segment_start', 'segment_end') AND schema = '{asked["schema"]}' AND ts IS NOT NULL
+                AND {" AND ".join(f"{name} IS NOT NULL" for name in asked["needed"])}
         ) TO '{asked["output"]}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (event_date))""",
         {"files": whole},
     )
@@ -111,12 +112,12 @@ def _digest(path: Path) -> str:
 
 def _is_one_of(patterns: list[str]) -> str:
     met = [
-        f"coalesce(r.requester LIKE '{pattern.replace('_', chr(92) + '_').replace('*', '%')}' ESCAPE '{chr(92)}', false)"
+        f"r.requester LIKE '{pattern.replace('_', chr(92) + '_').replace('*', '%')}' ESCAPE '{chr(92)}'"
         if "*" in pattern
-        else f"coalesce(r.requester = '{pattern}' OR r.access_key_id = '{pattern}', false)"
+        else f"r.requester = '{pattern}' OR r.access_key_id = '{pattern}'"
         for pattern in patterns
     ]
-    return f"({' OR '.join(met)})" if met else "false"
+    return f"({' OR '.join(f'coalesce({each}, false)' for each in met)})" if met else "false"
 
 
 _TOLD = (

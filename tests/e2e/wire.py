@@ -131,11 +131,16 @@ class Wire:
         return line
 
     def _exactly(self, size: int) -> bytes:
-        while len(self._buffer) < size:
+        taken = bytearray(self._buffer[:size])
+        self._buffer = self._buffer[size:]
+        # What is long is never put together twice: a gibibyte comes in thousands of pieces.
+        while len(taken) < size:
             if not self._fill():
-                raise BrokenAnswer(f"{len(self._buffer)} of {size} bytes")
-        taken, self._buffer = self._buffer[:size], self._buffer[size:]
-        return taken
+                raise BrokenAnswer(f"{len(taken)} of {size} bytes")
+            left = size - len(taken)
+            taken += self._buffer[:left]
+            self._buffer = self._buffer[left:]
+        return bytes(taken)
 
     def _fill(self) -> bool:
         assert self._socket is not None

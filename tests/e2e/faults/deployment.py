@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from signproxy.audit.unpack import TornError, lines_of
+from signproxy.audit.verify import segments
 from tests.e2e.stores.process import ServerFailed, free_ports
 from tests.verifier import VerificationError, as_java, verify
 
@@ -238,6 +240,9 @@ class Served:
 
     def events(self) -> list[dict[str, Any]]:
         """Return the audit trail so far; a line that is being written is not there yet."""
+        trail = self.deployment.settings["audit"]
+        if trail["sink"] == "segments":
+            return segment_events(Path(trail["directory"]))
         return events_of(self.deployment.audit_file)
 
     # -- what it answers ---------------------------------------------------------------------------------------------
@@ -311,6 +316,16 @@ def sign_message(key: str) -> dict[str, Any]:
     """Return a sign request for one file as clients write it."""
     uri = f"http://{AUTHORITY}/{BUCKET}/{key}"
     return {"region": REGION, "method": "GET", "uri": uri, "headers": {"User-Agent": ["e2e"]}}
+
+
+def segment_events(directory: Path) -> list[dict[str, Any]]:
+    """Return the events of segments, sealed or not, as far as they are flushed."""
+    found: list[dict[str, Any]] = []
+    for path in segments(directory):
+        # The last line of one that is being written may be half there.
+        with suppress(TornError, FileNotFoundError):
+            found += map(json.loads, lines_of(path))
+    return [event for event in found if event["kind"] not in ("segment_start", "segment_end")]
 
 
 def events_of(file: Path) -> list[dict[str, Any]]:

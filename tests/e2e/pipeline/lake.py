@@ -5,19 +5,27 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from signproxy.cli.clients import Client, Connection, Mode, Site, configuration
+from tests.e2e.catalogs import ICEBERG_FIXTURE
+from tests.e2e.catalogs.lakehouse import Plan, run_lakehouse
 from tests.e2e.clients import install
 from tests.e2e.forward.door import CATALOG, Door, run_door, storage_of, table_policy
 from tests.e2e.forward.session import Session
 from tests.e2e.forward.signer import Endpoint
 from tests.e2e.pipeline.evidence import Asked, Scene
 from tests.e2e.pipeline.receiver import Log, run_receiver
+from tests.e2e.spark.drive import LAKE, SECOND, SECOND_TABLES, Job
+from tests.e2e.spark.drive import NAMESPACE as JOB_NAMESPACE
+from tests.e2e.spark.drive import TABLES as JOB_TABLES
+from tests.e2e.spark.install import RELEASES
 from tests.e2e.stores import RunningStore, minio, versitygw
 from tests.e2e.stores.direct import Owner
+from tests.e2e.stores.process import status_of
 from tests.e2e.wire import Wire
 from tests.verifier import WireHttp
 
@@ -35,6 +43,9 @@ OPEN = "open"
 KEYS = ("data/city=São Paulo/a.parquet", "data/sum=a+b=1/a.parquet", "data/city=a%2Fb/a.parquet", "data/a b.parquet")
 """Names on which logs disagree how they are written."""
 
+JOB_STEPS = tuple(f"copy-on-write: {step}" for step in ("create", "insert", "select", "update", "delete", "merge"))
+"""What the Spark job does."""
+
 _DRIVER = Path(install.__file__).parent / "pyiceberg_driver.py"
 _CLIENT_TIMEOUT = 240.0
 _LAST = "the-end"
@@ -49,6 +60,8 @@ def run_store(directory: Path, name: str) -> Iterator[tuple[RunningStore, Log]]:
         run_receiver(directory / "log" / "requests.ndjson") as log,
         STORES[name][1](directory / "store", log_webhook=log.url) as store,
     ):
+        # Of no bucket: nothing that is looked at later.
+        log.wait_for_first(lambda: status_of(store.port, "/"))
         yield store, log
 
 
@@ -75,9 +88,36 @@ def use(directory: Path, name: str) -> Scene:
     return scene
 
 
-def before(scene: Scene, owner: Owner) -> None:
+def use_by_spark(directory: Path, name: str) -> Scene:
+    """Have a Spark job do it, which asks the facade for its tables; the catalog behind that has the store's keys."""
+    bucket = f"spark-{name}"
+    plans = {LAKE: Plan(ICEBERG_FIXTURE, (JOB_NAMESPACE,), JOB_TABLES, readable="orders")}
+    plans[SECOND] = Plan(ICEBERG_FIXTURE, (JOB_NAMESPACE,), SECOND_TABLES)
+    with run_store(directory, name) as (store, log):
+        scene = Scene(STORES[name][0], bucket, store.access_key, log.path.parent, directory / "trail", has_catalog=True)
+        settings = {"audit": {"sink": "segments", "path": "", "directory": str(scene.trail)}}
+        home = directory / "home"
+        home.mkdir()
+        with (
+            closing(Owner(store)) as owner,
+            run_lakehouse(directory / "rig", store, bucket, Mode.FACADE, plans, settings=settings) as lakehouse,
+        ):
+            scene.with_keys[Asked("PUT", "")] += 1
+            run = Job(lakehouse, RELEASES[0], home, 0.0, JOB_STEPS).run()
+            for step in JOB_STEPS:
+                assert "value" in run.outcomes["steps"][step], run.outcomes["steps"][step]
+            scene.sent = Counter(call.stamp for call in run.calls)
+            assert not {call.access_key for call in run.calls} - {store.access_key}
+            before(scene, owner, is_new=False)
+            past(scene, store, owner)
+        scene.logged = log.seal(_LAST)
+    return scene
+
+
+def before(scene: Scene, owner: Owner, *, is_new: bool = True) -> None:
     """Lay out the bucket with the store's own keys, as whoever runs it does: nothing decides about that either."""
-    _with_keys(scene, owner, "PUT", "")
+    if is_new:
+        _with_keys(scene, owner, "PUT", "")
     for table in (READABLE, CLOSED):
         _with_keys(scene, owner, "PUT", f"wh/{table}/data/file", body=b"secret")
     _with_keys(scene, owner, "PUT", f"{OPEN}/file", body=b"for all")

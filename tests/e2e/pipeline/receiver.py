@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 PATIENCE = 60.0
 """Seconds until a store has told of what it answered; they do it within one."""
+_BETWEEN = 0.3
+"""Seconds that a store is given to tell of one request."""
 _QUIET = 2.0
 """Seconds in which nothing came, after which nothing more does."""
 
@@ -32,6 +34,17 @@ class Log:
         with self._lock:
             self._lines.append(line)
             self._last = time.monotonic()
+
+    def wait_for_first(self, ask: Callable[[], object]) -> None:
+        """Ask until something is told: a store that has just begun to serve may drop what it has to tell."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            ask()
+            time.sleep(_BETWEEN)
+            with self._lock:
+                if self._lines:
+                    return
+        raise AssertionError(f"the store told of nothing within {PATIENCE:.0f} s")
 
     def seal(self, last: str) -> int:
         """Wait for the entry that names `last`, and for silence; write all that came and return how many there are."""

@@ -44,6 +44,8 @@ class Job:
     release: Release
     home: Path
     stream_seconds: float
+    only: tuple[str, ...] = ()
+    """The steps that are carried out, if not all of them are; then the heap is not kept either."""
 
     @property
     def heap_dump(self) -> Path:
@@ -58,7 +60,8 @@ class Job:
             "catalogs": {"writer": LAKE, "reader": READER, "second": SECOND},
             "stream_seconds": self.stream_seconds,
             "checkpoint": str(self.home / "checkpoint"),
-            "heap_dump": str(self.heap_dump),
+            "heap_dump": "" if self.only else str(self.heap_dump),
+            "only": self.only,
             "jcmd": maven.tool("jcmd"),
         }
         asked.write_text(json.dumps(content))

@@ -40,12 +40,12 @@ type: $(TEST) ## Check types, strictly.
 imports: $(TEST) ## Check which room may import which.
 	$(BIN)/lint-imports --no-logo
 
-# All tests that ask for Spark are one group, so that one worker alone starts it.
-# Three reads of one measurement: everything, and the two pure rooms, where nothing may be left out.
+# Three reads of one measurement: everything but the pipeline, whose jobs are tested with Spark by the end-to-end suites,
+# and the two pure rooms, where nothing may be left out.
 unit: $(TEST) ## Run the unit tests with their coverage gates.
-	$(BIN)/pytest tests --ignore=tests/e2e -n $(WORKERS) --dist loadgroup --cov --cov-report=
+	$(BIN)/pytest tests --ignore=tests/e2e -m 'not spark' -n $(WORKERS) --dist worksteal --cov --cov-report=
 	$(BIN)/coverage report --include='signproxy/s3/*,signproxy/policy/*' --fail-under=100
-	$(BIN)/coverage report --fail-under=90
+	$(BIN)/coverage report --omit='signproxy/pipeline/*' --fail-under=90
 
 docs: $(TEST) ## Regenerate the tables of the documentation from the code.
 	$(BIN)/python -m signproxy.cli.docs
@@ -54,13 +54,13 @@ docs-check: $(TEST) ## Fail when a table of the documentation differs from the c
 	$(BIN)/python -m signproxy.cli.docs --check
 
 e2e: $(TEST) ## Run every end-to-end test, or PART (a file or directory): real clients on real stores. Writes docs/matrix.json.
-	$(BIN)/pytest $(or $(PART),tests/e2e) -p no:randomly -m 'not soak'
+	$(BIN)/pytest $(or $(PART),tests/e2e tests/pipeline) -p no:randomly -m 'not soak'
 
 soak: $(TEST) ## Serve at full load for twenty minutes while everything rotates. Writes docs/soak.json.
 	$(BIN)/pytest tests/e2e/soak -p no:randomly -m soak
 
 e2e-ci: $(TEST) ## Run the end-to-end tests of every change.
-	$(BIN)/pytest tests/e2e -p no:randomly -m ci
+	$(BIN)/pytest tests/e2e tests/pipeline -p no:randomly -m 'ci or spark'
 
 bench: $(TEST) ## Measure ratios against peers and floors; writes bench/results.json.
 	$(BIN)/python -m bench

@@ -28,11 +28,11 @@ SMALL = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep every test that asks for Spark on one worker: each other one would start a Spark of its own."""
+    """Tell the tests that ask for Spark apart: together they take longer than all others, and share one Spark."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(PATIENCE))
 

@@ -52,6 +52,12 @@ def test_several_processes_write_what_one_writes() -> None:
     assert _content(month_of(11, **_QUICK, processes=2)) == _content(month_of(11, **_QUICK))
 
 
+def test_a_query_that_is_cut_short_asks_the_catalog_for_nothing_more() -> None:
+    """With this seed the last query goes on to another table just when the number is reached."""
+    summary = month_of(4205679019).summary
+    assert sum(summary.kinds.values()) == summary.events
+
+
 @pytest.mark.parametrize("events", (LEAST_EVENTS, 20_000))
 def test_there_are_exactly_as_many_events_as_asked_for(events: int) -> None:
     """Costs per event are computed with this number."""

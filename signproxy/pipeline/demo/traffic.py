@@ -111,6 +111,8 @@ class Traffic:
         query = f"q-{self._number:x}-{int(random() * 0xFFFFFF):06x}"
         end = self._world.end - 0.5
         for _ in range(1 + int(random() ** 2 * 4)):
+            if self._made >= self._events:
+                return
             table = self._world.tables[tables[int(random() * len(tables))]]
             if person.way == "sign" and random() < 0.4:
                 self._loaded(person, table, at, query)

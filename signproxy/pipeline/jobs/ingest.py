@@ -17,10 +17,9 @@ are compared for each of them, counted in the tables after they were written.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
@@ -31,6 +30,7 @@ from signproxy.pipeline.gaps import audit_findings
 from signproxy.pipeline.intake import Intake, take_again
 from signproxy.pipeline.job import Exit, JobContext, Outcome
 from signproxy.pipeline.sealed import Verdict
+from signproxy.pipeline.stream import FOREVER, label_of, take_what_is_there
 
 JOB = "ingest"
 MAX_BAD_RATIO = 0.001
@@ -40,9 +40,6 @@ _FILES = {"pathGlobFilter": f"*{SUFFIX}", "recursiveFileLookup": "true"}
 _BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
 _CHECKPOINTS = "_checkpoints/ingest"
 _JUDGED = "_checkpoints/ingest-judged"
-_FOREVER = "36500d"
-"""Spark passes over files that are a week older than the newest it saw; a segment may come as late as it likes."""
-_LOOK_SECONDS = 2
 
 CURABLE = (Verdict.TRUNCATED, Verdict.ALTERED, Verdict.UNREADABLE, Verdict.UNKNOWN_FORMAT, Verdict.MISNAMED)
 """Verdicts on a file that may be another one the next time."""
@@ -87,30 +84,15 @@ def _read(context: JobContext, path: str, run_id: str) -> None:
         context.spark.readStream.format("binaryFile")
         .schema(_BINARY_FILE)
         .options(**_FILES)
-        .option("maxFileAge", _FOREVER)
+        .option("maxFileAge", FOREVER)
         .option("maxFilesPerTrigger", int(context.options.get("files_per_batch", FILES_PER_BATCH)))
         .load(path)
         .select("path")
     )
-    checkpoint = f"{context.warehouse.path}/{_CHECKPOINTS}/{_label(path)}"
+    checkpoint = f"{context.warehouse.path}/{_CHECKPOINTS}/{label_of(path)}"
     intake = Intake(context.warehouse.path, checkpoint, run_id, context.spark, context.progress)
     context.progress.begin(f"ingest {path}", _waiting(context, path), "segments")
-    query = (
-        stream.writeStream.foreachBatch(intake.take)
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        while not query.awaitTermination(_LOOK_SECONDS):
-            # Spark asks in turn; whoever interrupts this is heard between two waits.
-            pass
-    except StreamingQueryException:
-        if intake.problem is None:
-            raise
-        raise intake.problem from None
-    finally:
-        query.stop()
+    take_what_is_there(stream, intake, checkpoint)
 
 
 def _read_again(context: JobContext, path: str, run_id: str) -> None:
@@ -157,9 +139,3 @@ def _severities(context: JobContext, lives: set[str]) -> Mapping[str, int]:
     rows = context.warehouse.read("findings").where(F.col("job") == JOB)
     about = rows.where(F.col("evidence")["boot_id"].isin(sorted(lives)))
     return {row["severity"]: row["count"] for row in about.groupBy("severity").count().collect()}
-
-
-def _label(path: str) -> str:
-    """Return a name for an input, so that each has a list of its own of what was read."""
-    readable = "".join(character if character.isalnum() else "-" for character in path).strip("-")[-60:]
-    return f"{readable}-{hashlib.sha256(path.rstrip('/').encode()).hexdigest()[:8]}"

@@ -7,9 +7,6 @@ was read is told of.
 
 from __future__ import annotations
 
-import hashlib
-
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
@@ -19,6 +16,7 @@ from signproxy.pipeline.job import Exit, JobContext, Outcome
 from signproxy.pipeline.s3log.formats import FORMATS
 from signproxy.pipeline.s3log.intake import LEDGER, SHORT, LogIntake
 from signproxy.pipeline.schemas import DAY
+from signproxy.pipeline.stream import FOREVER, label_of, take_what_is_there
 
 JOB = "ingest-s3log"
 MAX_BAD_RATIO = 0.001
@@ -27,8 +25,6 @@ FILES_PER_BATCH = 1024
 
 _BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
 _CHECKPOINTS = "_checkpoints/ingest-s3log"
-_FOREVER = "36500d"
-_LOOK_SECONDS = 2
 
 
 def run(context: JobContext) -> Outcome:
@@ -80,30 +76,15 @@ def _read(context: JobContext, form: str, path: str, run_id: str) -> None:
         context.spark.readStream.format("binaryFile")
         .schema(_BINARY_FILE)
         .option("recursiveFileLookup", "true")
-        .option("maxFileAge", _FOREVER)
+        .option("maxFileAge", FOREVER)
         .option("maxFilesPerTrigger", int(context.options.get("files_per_batch") or FILES_PER_BATCH))
         .load(path)
         .select("path", "length")
     )
-    checkpoint = f"{context.warehouse.path}/{_CHECKPOINTS}/{form}-{_label(path)}"
+    checkpoint = f"{context.warehouse.path}/{_CHECKPOINTS}/{form}-{label_of(path)}"
     intake = LogIntake(form, context.warehouse.path, checkpoint, run_id, (context.spark, context.progress))
     context.progress.begin(f"{JOB} {path}", 0, "files")
-    query = (
-        stream.writeStream.foreachBatch(intake.take)
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        while not query.awaitTermination(_LOOK_SECONDS):
-            # Whoever interrupts this is heard between two waits.
-            pass
-    except StreamingQueryException:
-        if intake.problem is None:
-            raise
-        raise intake.problem from None
-    finally:
-        query.stop()
+    take_what_is_there(stream, intake, checkpoint)
 
 
 def _grown(context: JobContext, path: str) -> DataFrame:
@@ -111,9 +92,3 @@ def _grown(context: JobContext, path: str) -> DataFrame:
     files = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
     ledger = context.warehouse.read(LEDGER).select("path", F.col("bytes").alias("then"))
     return files.select("path", "length").join(ledger, "path").where(F.col("length") != F.col("then")).select("path")
-
-
-def _label(path: str) -> str:
-    """Return a name for an input, so that each has a list of its own of what was read."""
-    readable = "".join(character if character.isalnum() else "-" for character in path).strip("-")[-60:]
-    return f"{readable}-{hashlib.sha256(path.rstrip('/').encode()).hexdigest()[:8]}"

@@ -135,7 +135,8 @@ def test_aws_files_lie_where_partitioned_prefixes_put_them() -> None:
 @pytest.mark.parametrize("source", ("aws", "cloudtrail", "versitygw-webhook", "versitygw-file", "minio"))
 def test_each_store_has_rows_and_traps(source: str) -> None:
     """A format without rows would be tested by nothing."""
-    assert the_month().summary.requests[source] > 200
+    # The seed decides how much of the month falls to a store that few namespaces lie in: some dozens at the least.
+    assert the_month().summary.requests[source] > 20
     traps = [one for one in lines_of(the_month().truth / "quality.ndjson") if one["source"] == source]
     assert traps
     read = {row.request_id for row in the_requests() if row.source == source}

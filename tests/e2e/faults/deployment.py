@@ -345,9 +345,14 @@ def replace(file: Path, text: str, *, mode: int = 0o644) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and that nobody has waited for yet does not."""
+    """Say whether a process runs; one that has ended and that nobody has waited for yet does not.
+
+    A killed process is a zombie as soon as its first thread has ended. Its sockets are open until the last one has,
+    which may still wait for a disk.
+    """
     with suppress(FileNotFoundError, ProcessLookupError):
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return len(threads) > 1 or "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     return False
 
 

@@ -33,6 +33,7 @@ SUITES = (
     "forward_small",
     "forward_memory",
     "pipeline",
+    "pipeline_growth",
 )
 """Each a module of this package with a `measure`; the order of results.json and of the page."""
 
@@ -40,8 +41,8 @@ _OF_FIXED_EFFORT = frozenset({"sigv4", "policy_scale"})
 """Pure computation that decides by itself how long to repeat; a smoke run takes as long."""
 
 
-_ON_ITS_OWN = frozenset({"pipeline"})
-"""Run only where it is asked for: it takes longer than all others, and gigabytes of disk."""
+_ON_ITS_OWN = frozenset({"pipeline", "pipeline_growth"})
+"""Run only where they are asked for: they take longer than all others, and gigabytes of disk."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

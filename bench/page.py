@@ -60,7 +60,7 @@ ratios by, and are not judged.
 
 `make bench` runs all suites, writes the results and this page, and fails if a must is missed.
 `python -m bench --only sign` runs one suite and keeps the other rows; `--smoke` only shows that everything works
-and records nothing. `make bench-pipeline` runs the suite of the pipeline, which `make bench` leaves out: it takes
+and records nothing. `make bench-pipeline` runs the suites of the pipeline, which `make bench` leaves out: it takes
 hours of processor time, and 40 GB below the cache and `TMPDIR`. Needed: `wrk`, `nginx-light`, `gcc`, `mvn`, `go` and a
 JDK 17 by name from the distribution; Nessie's jar, a Java for it, Envoy, Iceberg, DuckDB and the stores are fetched by
 name into `${SIGNPROXY_CACHE:-~/.cache/signproxy}`. Objects are kept in `/dev/shm`, 350 MiB of it.
@@ -97,9 +97,10 @@ _HEADINGS = {
     "forward_small": "Small objects through the transparent mode",
     "forward_memory": "Memory of the transparent mode",
     "pipeline": "The audit pipeline",
+    "pipeline_growth": "The audit pipeline, with ever more events",
 }
 
-_IMAGES = {"pipeline": "![CPU seconds of ingest by millions of events](pipeline-cost.svg)\n"}
+_IMAGES = {"pipeline_growth": "![CPU seconds of ingest by millions of events](pipeline-cost.svg)\n"}
 """What a suite draws beside its rows."""
 
 

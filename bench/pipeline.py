@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bench import pipeline_data, pipeline_plot
+from bench import pipeline_data
 from bench.effort import Effort
 from bench.figures import Result, result
 from bench.overhead import all_cores
@@ -23,21 +22,15 @@ from bench.process import BenchFailed
 from signproxy.pipeline.demo.truth import Summary, read_summary
 from signproxy.pipeline.intake import NEEDED
 from signproxy.pipeline.schemas import EVENT_LINE, SCHEMA
-from tests.e2e.stores.install import _virtualenv
+from tests.e2e.stores.install import virtualenv
 
 DUCKDB_VERSION = "2.0.0"
 HEAP = "1g"
 MILLION = 1_000_000
 FULL_EVENTS, SMOKE_EVENTS = 10 * MILLION, 20_000
-SIZES = (MILLION, 5 * MILLION, 10 * MILLION, 25 * MILLION, 50 * MILLION)
-SMOKE_SIZES = (10_000,)
-"""Events of the runs that show how the cost grows."""
 
 INGEST_MUST, INGEST_GOAL = 3.5, 2.5
 RECONCILE_MUST, RECONCILE_GOAL = 4.0, 3.0
-LINEAR_MUST = 1.5
-"""What an event of the longest run may cost beside one of the shortest; a start of Spark is in both."""
-
 LEFT_OVER = 0.001
 """Share of the requests that the two may class otherwise: of two events in one second, each takes one."""
 
@@ -73,10 +66,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 def measure(effort: Effort) -> list[Result]:
     """Run the chain and the floors once each: they take minutes, of which the first seconds hardly matter."""
-    smoke = effort.rounds == 1
-    events, sizes = (SMOKE_EVENTS, SMOKE_SIZES) if smoke else (FULL_EVENTS, SIZES)
-    with tempfile.TemporaryDirectory(prefix="signproxy-bench-") as name, all_cores():
-        scene = Scene(Path(name), pipeline_data.demo(events))
+    with scene_of(SMOKE_EVENTS if effort.rounds == 1 else FULL_EVENTS) as scene:
         ingest = scene.ingest(scene.demo / "audit", scene.warehouse)
         floor = scene.floor_ingest([str(path) for path in sorted(scene.demo.glob("audit/v1/dt=*/*.ndjson.gz"))])
         scene.check_ingest()
@@ -88,25 +78,24 @@ def measure(effort: Effort) -> list[Result]:
         rows = scene.summary.written
         requests = sum(scene.summary.requests.values())
         whole = [ingest, logs, reconcile, rest]
-        results = [
-            _row("ingest_vs_duckdb", ingest.cpu / floor.cpu, "ratio", _against_ingest(rows), INGEST_MUST, INGEST_GOAL),
-            _row("reconcile_vs_duckdb", reconcile.cpu / floor_reconcile.cpu, "ratio",
-                 f"DuckDB {DUCKDB_VERSION}: {rows:,} events, {requests:,} requests, the same classes; CPU",
-                 RECONCILE_MUST, RECONCILE_GOAL),
-            _row("ingest_events_per_cpu_second", rows / ingest.cpu, "events/s", _ABSOLUTE, better="higher"),
-            _row("ingest_peak_mib", ingest.peak_mib, "MiB", f"resident at most, heap of {HEAP}"),
-            _row("s3log_lines_per_cpu_second", requests / logs.cpu, "lines/s", f"five formats; {_ABSOLUTE}",
-                 better="higher"),
-            _row("reconcile_cpu_seconds", reconcile.cpu, "s", _ABSOLUTE),
-            _row("chain_events_per_cpu_second", rows / sum(part.cpu for part in whole), "events/s",
-                 f"{rows:,} events and {requests:,} requests through all jobs, four starts of Spark; {_ABSOLUTE}",
-                 better="higher"),
-            _row("chain_seconds", sum(part.wall for part in whole), "s", f"the same, wall-clock time; {_ABSOLUTE}"),
+        return [
+            row("ingest_vs_duckdb", ingest.cpu / floor.cpu, "ratio", _against_ingest(rows), INGEST_MUST, INGEST_GOAL),
+            row("reconcile_vs_duckdb", reconcile.cpu / floor_reconcile.cpu, "ratio",
+                f"DuckDB {DUCKDB_VERSION}: {rows:,} events, {requests:,} requests, the same classes; CPU",
+                RECONCILE_MUST, RECONCILE_GOAL),
+            row("ingest_events_per_cpu_second", rows / ingest.cpu, "events/s", ABSOLUTE, better="higher"),
+            row("ingest_peak_mib", ingest.peak_mib, "MiB", f"resident at most, heap of {HEAP}"),
+            row("s3log_lines_per_cpu_second", requests / logs.cpu, "lines/s", f"five formats; {ABSOLUTE}",
+                better="higher"),
+            row("reconcile_cpu_seconds", reconcile.cpu, "s", ABSOLUTE),
+            row("chain_events_per_cpu_second", rows / sum(part.cpu for part in whole), "events/s",
+                f"{rows:,} events and {requests:,} requests through all jobs, four starts of Spark; {ABSOLUTE}",
+                better="higher"),
+            row("chain_seconds", sum(part.wall for part in whole), "s", f"the same, wall-clock time; {ABSOLUTE}"),
         ]  # fmt: skip
-        return results + _growth(scene, sizes, draws=not smoke)
 
 
-_ABSOLUTE = "absolute, of this machine"
+ABSOLUTE = "absolute, of this machine"
 
 
 def _against_ingest(rows: int) -> str:
@@ -116,7 +105,7 @@ def _against_ingest(rows: int) -> str:
     )
 
 
-def _row(
+def row(
     name: str,
     value: float,
     unit: str,
@@ -125,38 +114,18 @@ def _row(
     goal: float | None = None,
     better: str = "lower",
 ) -> Result:
+    """Return one figure of the pipeline; each is measured once."""
     return result(
-        f"pipeline.{name}", [value], unit=unit, better="higher" if better == "higher" else "lower", against=against,
+        name, [value], unit=unit, better="higher" if better == "higher" else "lower", against=against,
         must=must, goal=goal,
     )  # fmt: skip
 
 
-def _growth(scene: Scene, sizes: Sequence[int], *, draws: bool) -> list[Result]:
-    """Ingest ever more events, and say what one of them costs."""
-    segments = pipeline_data.sound_segments(scene.demo)
-    taken: list[tuple[int, float, float]] = []
-    for size in sizes:
-        with tempfile.TemporaryDirectory(prefix="signproxy-bench-", dir=scene.directory) as name:
-            there = Path(name) / "audit" / "v1"
-            events = pipeline_data.laid_out(segments, size, there)
-            ours = scene.ingest(there, Path(name) / "warehouse")
-            floor = scene.floor_ingest([str(path) for path in sorted(there.glob("dt=*/*.ndjson.gz"))])
-            taken.append((events, ours.cpu, floor.cpu))
-    if draws:
-        of = {"signproxy pipeline ingest": 1, "DuckDB, the same": 2}
-        lines = {name: [(one[0] / MILLION, one[at]) for one in taken] for name, at in of.items()}
-        pipeline_plot.draw(lines, dt.datetime.now(dt.UTC).date().isoformat())
-    rows = [
-        _row(f"ingest_us_per_event_{size / MILLION:g}m", cpu / events * 1e6, "us",
-             f"CPU of {events:,} events, start of Spark included; {_ABSOLUTE}")
-        for size, (events, cpu, _) in zip(sizes, taken, strict=True)
-    ]  # fmt: skip
-    first, last = taken[0], taken[-1]
-    growth = (last[1] / last[0]) / (first[1] / first[0])
-    return [
-        *rows,
-        _row("ingest_growth", growth, "ratio", "an event of the longest run / one of the shortest", LINEAR_MUST),
-    ]
+@contextlib.contextmanager
+def scene_of(events: int) -> Iterator[Scene]:
+    """Lay out a month and a place for what is made of it, with every core to work on."""
+    with tempfile.TemporaryDirectory(prefix="signproxy-bench-") as name, all_cores():
+        yield Scene(Path(name), pipeline_data.demo(events))
 
 
 class Scene:
@@ -167,7 +136,7 @@ class Scene:
         self.demo = demo
         self.summary: Summary = read_summary(demo / "truth")
         self.warehouse = directory / "warehouse"
-        self.duckdb = _virtualenv("duckdb", DUCKDB_VERSION) / "python"
+        self.duckdb = virtualenv("duckdb", DUCKDB_VERSION) / "python"
         self._number = 0
         self._outputs: dict[str, Path] = {}
 

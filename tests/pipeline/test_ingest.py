@@ -177,6 +177,13 @@ def test_a_few_bad_lines_are_told_and_no_failure(rig: Rig) -> None:
     assert len(rig.quarantined()) == 1
 
 
+def test_a_bad_line_of_any_bytes_can_be_read_by_all(rig: Rig) -> None:
+    """The one line that somebody wants to look at must not be the one that no tool opens."""
+    segment(rig.directory, [*event_lines(3), b"x\xff\xc3\n"])
+    rig.run(max_bad_ratio=0.5)
+    assert [text for _, text in rig.quarantined()] == ["x\ufffd\ufffd"]
+
+
 def test_lines_that_the_last_line_does_not_count_are_told(rig: Rig) -> None:
     """Whoever adds or takes lines before the file is sealed anew must not pass."""
     segment(rig.directory, event_lines(3), count=2, last=3)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.errors import Invalid
 from signproxy.pipeline.job import Exit, JobContext, Outcome
@@ -69,6 +70,19 @@ def test_lines_that_are_none_are_kept_and_counted(rig: Rig) -> None:
     assert bad["reason"]
     [noted] = rig.context.warehouse.read("data_quality").where("problem = 'quarantined'").collect()
     assert (noted["source"], noted["n"]) == ("aws", 1)
+
+
+def test_bytes_that_are_no_text_keep_nobody_from_the_tables(rig: Rig) -> None:
+    """A client with a strange user agent could otherwise make the whole table unreadable to everything but Spark."""
+    path = rig.write("a", line("A", agent='"agent-#-1"'), "half a li#", line("B"))
+    path.write_bytes(path.read_bytes().replace(b"#", b"\xff\xfe\xc3"))
+    outcome = rig.run()
+    assert (outcome.rows_out, outcome.rows_bad) == (2, 1)
+    kept, bad = rig.context.warehouse.read("s3_access"), rig.context.warehouse.read("quarantine")
+    agents = {row["user_agent"] for row in kept.select(F.is_valid_utf8("user_agent"), "user_agent").collect() if row[0]}
+    assert "agent-\ufffd\ufffd\ufffd-1" in agents
+    [[line_of, valid]] = bad.select("line", F.is_valid_utf8("line")).collect()
+    assert (line_of, valid) == ("half a li\ufffd\ufffd\ufffd", True)
 
 
 def test_traps_are_counted_where_no_finding_rests_on_them(rig: Rig) -> None:

@@ -21,6 +21,7 @@ from signproxy.pipeline.s3log.rows import (
     identity,
     number,
     quality,
+    read_lines,
     rows,
     with_target,
 )
@@ -56,10 +57,7 @@ _SLOWLY = (
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return the rows of these files."""
-    lines = spark.read.text(list(paths)).select(
-        F.col("value").alias("line"), F.col("_metadata.file_path").alias("src_file")
-    )
-    return requests(lines)
+    return requests(read_lines(spark, paths))
 
 
 def requests(lines: DataFrame) -> DataFrame:

@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.s3log.rows import CLAIMED_ERRORS, LINE, STAMP, first_problem, identity, method_of, quality, rows
+from signproxy.pipeline.s3log.rows import (
+    CLAIMED_ERRORS,
+    LINE,
+    STAMP,
+    first_problem,
+    identity,
+    method_of,
+    quality,
+    read_lines,
+    rows,
+)
 
 SOURCE = "cloudtrail"
 
@@ -41,10 +51,7 @@ _STATUS = {
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return the rows of these files."""
-    files = spark.read.text(list(paths), wholetext=True).select(
-        F.col("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
-    )
-    return requests(files)
+    return requests(read_lines(spark, paths, whole_files=True))
 
 
 def requests(files: DataFrame) -> DataFrame:

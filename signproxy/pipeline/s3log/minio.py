@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.s3log.rows import LINE, STAMP, first_problem, method_of, quality, rows
+from signproxy.pipeline.s3log.rows import LINE, STAMP, first_problem, method_of, quality, read_lines, rows
 
 SOURCE = "minio"
 
@@ -23,10 +23,7 @@ _OBJECT = (
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return the rows of these files."""
-    lines = spark.read.text(list(paths)).select(
-        F.col("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
-    )
-    return requests(lines)
+    return requests(read_lines(spark, paths))
 
 
 def requests(lines: DataFrame) -> DataFrame:

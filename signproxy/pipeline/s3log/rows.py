@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 from pyspark.sql.types import StringType
 
@@ -58,6 +58,17 @@ class Quality:
     """More than one stamp: none of them is ours, for signproxy refuses what carries one."""
     NO_QUERY = "no_query"
     """The log has no query, so a stamp is not to be seen."""
+
+
+def read_lines(spark: SparkSession, paths: Sequence[str], *, whole_files: bool = False) -> DataFrame:
+    """Return what stands in files, by line or each file as one.
+
+    Stores write down what clients send, whatever bytes these are. What is no UTF-8 would come out as a text that no
+    other reader of Parquet takes: one request could keep everybody from the whole table.
+    """
+    return spark.read.text(list(paths), wholetext=whole_files).select(
+        F.make_valid_utf8("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
+    )
 
 
 def decoded(text: Column) -> Column:

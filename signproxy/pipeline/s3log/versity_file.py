@@ -12,7 +12,16 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.s3log.rows import LINE, Quality, decoded, fields_of, first_problem, rows, with_target
+from signproxy.pipeline.s3log.rows import (
+    LINE,
+    Quality,
+    decoded,
+    fields_of,
+    first_problem,
+    read_lines,
+    rows,
+    with_target,
+)
 from signproxy.pipeline.s3log.versity_webhook import said_by_versity
 
 SOURCE = "versitygw-file"
@@ -32,10 +41,7 @@ _REQUEST_FIELDS = (
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return the rows of these files."""
-    lines = spark.read.text(list(paths)).select(
-        F.col("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
-    )
-    return requests(lines)
+    return requests(read_lines(spark, paths))
 
 
 def requests(lines: DataFrame) -> DataFrame:

@@ -18,6 +18,7 @@ from signproxy.pipeline.s3log.rows import (
     first_problem,
     method_of,
     quality,
+    read_lines,
     rows,
     with_target,
 )
@@ -34,10 +35,7 @@ _OBJECT = (
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return the rows of these files."""
-    lines = spark.read.text(list(paths)).select(
-        F.col("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
-    )
-    return requests(lines)
+    return requests(read_lines(spark, paths))
 
 
 def requests(lines: DataFrame) -> DataFrame:

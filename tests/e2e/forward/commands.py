@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,8 @@ def s5cmd(desk: Desk) -> Iterator[str]:
     files = desk.small()
     desk.run((*base, "cp", f"{files[0].parent}/", f"{below}/small/"))
     yield "PUT"
+    # Swift rounds times up to the next second, and s5cmd passes over what was written after it began to look.
+    time.sleep(1.0)
     listed = desk.run((*base, "ls", f"{below}/small/*"))
     assert all(name in listed for name in NAMES), listed
     yield "list"

@@ -6,33 +6,67 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from signproxy.pipeline.job import Exit
+from tests.e2e.catalogs.authority import run_authority
+from tests.e2e.catalogs.fixture import ICEBERG_FIXTURE
+from tests.e2e.catalogs.seam import Site
 from tests.e2e.clients.install import pyiceberg
+from tests.e2e.stores import VERSITYGW
+from tests.e2e.stores.direct import Owner
 
 LIMIT = 1200
 REPOSITORY = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+@contextmanager
+def _sql(place: Path) -> Iterator[dict[str, str]]:
+    """Yield the configuration of a catalog in a file."""
+    yield {"TYPE": "sql", "URI": f"sqlite:///{place}/catalog.db", "WAREHOUSE": f"file://{place}/iceberg"}
+
+
+@contextmanager
+def _rest(place: Path) -> Iterator[dict[str, str]]:
+    """Run Iceberg's own REST catalog before a store, and yield how it is reached."""
+    directories = [place / "store", place / "catalog"]
+    for directory in directories:
+        directory.mkdir()
+    with VERSITYGW.run(directories[0]) as store, run_authority() as authority:
+        with closing(Owner(store)) as owner:
+            owner.must("PUT", "lake")
+        with ICEBERG_FIXTURE.run(directories[1], Site(store, "lake", "warehouse", authority)) as catalog:
+            yield {
+                "TYPE": "rest",
+                "URI": catalog.uri,
+                "WAREHOUSE": catalog.warehouse,
+                "TOKEN": authority.token("publisher"),
+                # versitygw does not take the end of a multipart upload as Arrow writes it.
+                "PY_IO_IMPL": "pyiceberg.io.fsspec.FsspecFileIO",
+                "S3__ENDPOINT": store.origin,
+                "S3__REGION": store.region,
+                "S3__ACCESS_KEY_ID": store.access_key,
+                "S3__SECRET_ACCESS_KEY": store.secret,
+            }
+
+
+@pytest.fixture(scope="module", params=(_sql, _rest), ids=("sql", "rest"))
+def steps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run the driver with the libraries of an environment that has PyIceberg."""
     place = tmp_path_factory.mktemp("publish")
     home = pyiceberg().parent.parent
     library = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    env = os.environ | {
-        "PYTHONPATH": f"{REPOSITORY}:{library}",
-        "PYICEBERG_CATALOG__DEFAULT__TYPE": "sql",
-        "PYICEBERG_CATALOG__DEFAULT__URI": f"sqlite:///{place}/catalog.db",
-        "PYICEBERG_CATALOG__DEFAULT__WAREHOUSE": f"file://{place}/iceberg",
-    }
     # A space: paths are URIs to some and names to others.
     command = (sys.executable, "-m", "tests.e2e.jobs.publish_driver", f"{place}/the warehouse")
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+    with request.param(place) as configuration:
+        named = {f"PYICEBERG_CATALOG__DEFAULT__{name}": value for name, value in configuration.items()}
+        env = os.environ | {"PYTHONPATH": f"{REPOSITORY}:{library}", **named}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(found, dict)

@@ -19,7 +19,6 @@ from signproxy.pipeline.s3log.rows import (
     identity,
     method_of,
     quality,
-    read_lines,
     rows,
 )
 
@@ -51,17 +50,20 @@ _STATUS = {
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return the rows of these files."""
-    return requests(read_lines(spark, paths, whole_files=True))
+    files = spark.read.text(list(paths), wholetext=True).select(
+        F.col("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
+    )
+    return requests(files)
 
 
 def requests(files: DataFrame) -> DataFrame:
     """Return what each record says of a request to S3; a file that is none of CloudTrail's is one line."""
-    opened = files.where(F.trim(LINE) != "").withColumn("records", F.from_json(LINE, _FILE)["Records"])
-    taken = (
-        opened.select("src_file", F.substring(LINE, 1, 1024).alias(LINE), F.explode_outer("records").alias("f"))
-        if "src_file" in opened.columns
-        else opened.select(F.substring(LINE, 1, 1024).alias(LINE), F.explode_outer("records").alias("f"))
-    )
+    told = F.from_json(F.make_valid_utf8(LINE), _FILE)["Records"]
+    opened = files.where(F.trim(LINE) != "").withColumn("records", told)
+    # Whatever is asked of the file is asked for each of its records: never all of it.
+    line = F.make_valid_utf8(F.substring(LINE, 1, 1024)).alias(LINE)
+    kept = [name for name in ("src_file",) if name in opened.columns]
+    taken = opened.select(*kept, line, F.explode_outer("records").alias("f"))
     taken = taken.where(F.coalesce(F.col("f.eventSource") == _S3, F.lit(True)))
     who = F.col("f.userIdentity")
     asked = F.col("f.requestParameters")

@@ -60,13 +60,13 @@ class Quality:
     """The log has no query, so a stamp is not to be seen."""
 
 
-def read_lines(spark: SparkSession, paths: Sequence[str], *, whole_files: bool = False) -> DataFrame:
-    """Return what stands in files, by line or each file as one.
+def read_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Return the lines of files.
 
     Stores write down what clients send, whatever bytes these are. What is no UTF-8 would come out as a text that no
     other reader of Parquet takes: one request could keep everybody from the whole table.
     """
-    return spark.read.text(list(paths), wholetext=whole_files).select(
+    return spark.read.text(list(paths)).select(
         F.make_valid_utf8("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
     )
 

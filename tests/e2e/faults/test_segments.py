@@ -111,6 +111,8 @@ def test_a_full_disk_denies_and_nothing_is_missing_afterwards(deploy: Deploy, wo
             with _file_size_limit(served, directory):
                 load.wait_for(UNAVAILABLE)
                 served.wait_until("it is not ready", lambda: served.status("/readyz") == 503)
+                # Each worker has a segment of its own, which is full in its own time.
+                served.wait_until("no worker is", lambda: served.metric("signproxy_workers_ready") == 0)
                 outage = time.monotonic()
                 time.sleep(OUTAGE_SECONDS)
                 assert set(load.outcomes(outage)) == {UNAVAILABLE}

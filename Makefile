@@ -66,7 +66,7 @@ bench: $(TEST) ## Measure ratios against peers and floors; writes bench/results.
 	$(BIN)/python -m bench
 
 bench-pipeline: $(TEST) ## Measure the audit pipeline against DuckDB: ten million events, and the growth to fifty.
-	$(BIN)/python -m bench --only pipeline --only pipeline_growth
+	$(BIN)/python -m bench --only pipeline_ingest --only pipeline --only pipeline_growth
 
 mutants: $(TEST) ## Mutate s3 and policy; fail below 90 % killed. Writes docs/mutants.json.
 	$(BIN)/python -m tests.mutation --fail-under 90 --output docs/mutants.json

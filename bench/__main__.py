@@ -32,6 +32,7 @@ SUITES = (
     "forward_large",
     "forward_small",
     "forward_memory",
+    "pipeline_ingest",
     "pipeline",
     "pipeline_growth",
 )
@@ -41,7 +42,7 @@ _OF_FIXED_EFFORT = frozenset({"sigv4", "policy_scale"})
 """Pure computation that decides by itself how long to repeat; a smoke run takes as long."""
 
 
-_ON_ITS_OWN = frozenset({"pipeline", "pipeline_growth"})
+_ON_ITS_OWN = frozenset({"pipeline_ingest", "pipeline", "pipeline_growth"})
 """Run only where they are asked for: they take longer than all others, and gigabytes of disk."""
 
 

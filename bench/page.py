@@ -96,6 +96,7 @@ _HEADINGS = {
     "forward_large": "Large objects through the transparent mode",
     "forward_small": "Small objects through the transparent mode",
     "forward_memory": "Memory of the transparent mode",
+    "pipeline_ingest": "The audit pipeline's ingest",
     "pipeline": "The audit pipeline",
     "pipeline_growth": "The audit pipeline, with ever more events",
 }

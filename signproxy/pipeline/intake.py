@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j says nothing of its types
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
@@ -25,6 +26,8 @@ _LINES = StructType([*EVENT_LINE.fields, StructField(CORRUPT, StringType())])
 _AS_JSON = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE", "allowSingleQuotes": "false"}
 NEEDED = ("event_id", "boot_id", "seq", "kind", "decision", "reason", "policy_rev", "http_status")
 """What a line must have to be an event."""
+_SPARK_FAILED = (PySparkException, Py4JJavaError)
+"""What a file that cannot be unpacked comes out as: by where it is torn, Spark's Python knows the fault or does not."""
 _MAX_LINE = 65_536
 """Characters that are kept of a line which was not taken; honest ones have about 900."""
 
@@ -78,10 +81,15 @@ def take_again(spark: SparkSession, warehouse: Warehouse, paths: Sequence[str], 
     ends = read_ends(spark, paths)
     of = digests(spark, ends)
     sound = [one for one in judge(ends, of, {}) if one.verdict == Verdict.WHOLE]
+    taken = 0
     for one in sound:
         digest = hashlib.sha256(f"again:{one.path}:{of[one.path]}".encode()).digest()
-        _Batch(spark, warehouse, int.from_bytes(digest[:8]) >> 1, run_id).take([one.path], {})
-    return len(sound)
+        batch = _Batch(spark, warehouse, int.from_bytes(digest[:8]) >> 1, run_id)
+        # A digest may be that of bytes which nobody can unpack: what the ledger says of them is said once.
+        if not batch.unreadable([one.path]):
+            batch.take([one.path], {})
+            taken += 1
+    return taken
 
 
 def batch_number(metadata: str, batch_id: int) -> int:
@@ -151,8 +159,8 @@ class _Batch:
         whole = [one for one in segments if one.verdict == Verdict.WHOLE]
         try:
             bad = self._write(whole) if whole else None
-        except PySparkException:
-            torn = self._unreadable([one.path for one in whole])
+        except _SPARK_FAILED:
+            torn = self.unreadable([one.path for one in whole])
             if not torn:
                 raise
             return self._written(
@@ -170,15 +178,15 @@ class _Batch:
             self._warehouse.replace("quarantine", bad)
         return list(segments)
 
-    def _unreadable(self, paths: Sequence[str]) -> set[str]:
+    def unreadable(self, paths: Sequence[str]) -> set[str]:
         """Return the files that Spark cannot unpack to their end, found by halves."""
         try:
             self._spark.read.text(list(paths)).select(F.max(F.length("value"))).collect()
-        except PySparkException:
+        except _SPARK_FAILED:
             if len(paths) == 1:
                 return set(paths)
             half = len(paths) // 2
-            return self._unreadable(paths[:half]) | self._unreadable(paths[half:])
+            return self.unreadable(paths[:half]) | self.unreadable(paths[half:])
         return set()
 
     def _write(self, segments: Sequence[Segment]) -> DataFrame | None:

@@ -53,11 +53,13 @@ def run_job(one: Job, run: Run, context: JobContext) -> tuple[RunRecord, Outcome
     began_at = datetime.now(UTC)
     began, cpu = perf_counter(), cpu_seconds()
     problem = ""
+    # Asked now: a Spark that ran out of memory answers nothing afterwards.
+    local = _local(context)
     try:
         if context.session is None:
             outcome = run(context)
         else:
-            with alone(_local(context)):
+            with alone(local):
                 # A compaction that was killed left a day in two places, of which one counts.
                 finish(context.session, context.warehouse)
                 outcome = run(context)
@@ -90,7 +92,7 @@ def run_job(one: Job, run: Run, context: JobContext) -> tuple[RunRecord, Outcome
         options={name: value for name, value in context.options.items() if value is not None},
         versions={"signproxy": __version__, "spark": pyspark.__version__, "python": platform.python_version()},
     )
-    _leave(context, record)
+    _leave(context, record, local)
     return record, outcome
 
 
@@ -110,12 +112,11 @@ def cpu_seconds() -> float:
     return total
 
 
-def _leave(context: JobContext, record: RunRecord) -> None:
+def _leave(context: JobContext, record: RunRecord, local: Path | None) -> None:
     """Write the record, through Spark where only Spark knows the warehouse's file system."""
     line = json.dumps(msgspec.to_builtins(record), sort_keys=True)
     name = f"{record.run_id}.json"
     path = f"{context.warehouse.path}/runs/{name}"
-    local = _local(context)
     try:
         if local is None:
             context.spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("overwrite").text(path)

@@ -72,8 +72,8 @@ def _level_problem(name: str) -> str:
 
 
 def _is_dots(name: str) -> bool:
-    """Whether somebody could take it for a dot segment: some trim white space, or drop what follows a semicolon."""
-    return name.partition(";")[0].strip() in ("", ".", "..")
+    """Whether somebody could take it for a dot segment: some trim white space and dots, or drop what follows a `;`."""
+    return not name.partition(";")[0].strip().strip(".")
 
 
 def _decoded(raw: str) -> str:

@@ -80,7 +80,8 @@ def measure(effort: Effort) -> list[Result]:
         whole = [ingest, logs, reconcile, rest]
         return [
             row("reconcile_vs_duckdb", reconcile.cpu / floor_reconcile.cpu, "ratio",
-                f"DuckDB {DUCKDB_VERSION}: {rows:,} events, {requests:,} requests, the same classes; CPU",
+                f"DuckDB {DUCKDB_VERSION}: {rows:,} events, {requests:,} requests, the same classes; CPU; "
+                f"heap of {CHAIN_HEAP}",
                 RECONCILE_MUST, RECONCILE_GOAL),
             row("s3log_lines_per_cpu_second", requests / logs.cpu, "lines/s", f"five formats; {ABSOLUTE}",
                 better="higher"),

@@ -11,16 +11,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.s3log.rows import (
-    CLAIMED_ERRORS,
-    LINE,
-    STAMP,
-    first_problem,
-    identity,
-    method_of,
-    quality,
-    rows,
-)
+from signproxy.pipeline.s3log.rows import CLAIMED_ERRORS, LINE, STAMP, first_problem, identity, method_of, quality, rows
 
 SOURCE = "cloudtrail"
 

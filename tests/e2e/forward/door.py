@@ -18,6 +18,8 @@ from tests.e2e.server import CALLER, EVENT_TIMEOUT, STORAGE
 from tests.e2e.stores import RunningStore
 from tests.e2e.stores.minio import MINIO
 from tests.e2e.stores.process import free_ports
+from tests.e2e.wire import Answer, Wire
+from tests.verifier import WireHttp
 
 CATALOG = "lake"
 VOLUME = "everything"
@@ -69,6 +71,11 @@ class Door:
         """Return this door with a key of two parts, for a client that takes no session token."""
         key = self.keys(scope={"without-token": True})
         return Endpoint("through", self.port, self.region, key["access-key-id"], key["secret-access-key"])
+
+    def send(self, wire: WireHttp) -> Answer:
+        """Send one request on a connection of its own."""
+        with Wire(self.port) as connection:
+            return connection.send(wire)
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events of requests that came through this door, as far as they are written."""

@@ -16,7 +16,7 @@ from tests.e2e.forward.signer import Endpoint, content_md5, sign, target_of, upl
 from tests.e2e.server import CALLER
 from tests.e2e.stores import VERSITYGW, RunningStore
 from tests.e2e.stores.direct import Owner, code_of
-from tests.e2e.wire import Answer, Wire
+from tests.e2e.wire import Answer
 from tests.verifier import WireHttp
 
 pytestmark = pytest.mark.ci
@@ -31,11 +31,6 @@ class House(NamedTuple):
     store: RunningStore
     door: Door
     endpoint: Endpoint
-
-    def send(self, wire: WireHttp) -> Answer:
-        """Send one request on a connection of its own."""
-        with Wire(self.door.port) as connection:
-            return connection.send(wire)
 
     def event_of(self, answer: Answer) -> dict[str, object]:
         """Return the audit event that an answer names."""
@@ -60,7 +55,7 @@ def house(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
 def test_an_unsigned_request_is_told_of_its_credential_provider(house: House) -> None:
     """A client without keys sends its requests bare, and says nothing of it itself."""
     wire = WireHttp("GET", target_of(f"{BUCKET}/wh/own/data/file"), (("Host", house.endpoint.authority),))
-    answer = house.send(wire)
+    answer = house.door.send(wire)
     assert (answer.status, code_of(answer)) == (403, "AccessDenied")
     assert b"credential provider failed or is not configured" in answer.body
     assert SECRET not in answer.body
@@ -68,7 +63,7 @@ def test_an_unsigned_request_is_told_of_its_credential_provider(house: House) ->
 
 def test_an_event_says_whose_request_it_was_and_what_the_store_said(house: House) -> None:
     """Who looks for a request in the store's log has to know how the store calls it, and how much went through."""
-    answer = house.send(sign(house.endpoint, "GET", target_of(f"{BUCKET}/wh/own/data/file")).wire())
+    answer = house.door.send(sign(house.endpoint, "GET", target_of(f"{BUCKET}/wh/own/data/file")).wire())
     assert (answer.status, answer.body) == (200, SECRET)
     event = house.event_of(answer)
     assert (event["kind"], event["decision"], event["principal"]) == ("forward", "allow", CALLER)
@@ -141,7 +136,7 @@ REFUSALS = (
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_the_default_policy_names_the_reason(house: House, refusal: Refusal) -> None:
     """Each operation that works in front of the store and not here has to be told from a fault."""
-    answer = house.send(refusal.wire(house.endpoint))
+    answer = house.door.send(refusal.wire(house.endpoint))
     event = house.event_of(answer)
     assert (event["decision"], event["reason"], code_of(answer)) == ("deny", refusal.reason, refusal.code)
     assert SECRET not in answer.body
@@ -158,7 +153,7 @@ def test_what_the_caller_may_not_delete_is_told_key_by_key(house: House) -> None
         content = f"<Delete>{body}</Delete>".encode()
         headers = {"content-md5": content_md5(content)}
         target = target_of(BUCKET)
-        answer = house.send(upload(house.endpoint, "POST", target, "delete=", body=content, headers=headers))
+        answer = house.door.send(upload(house.endpoint, "POST", target, "delete=", body=content, headers=headers))
         assert answer.status == 200, answer.body
         for key in keys[:2]:
             assert f"<Deleted><Key>{key}</Key>" in answer.body.decode().replace("\n", "")
@@ -195,8 +190,8 @@ def test_an_upload_belongs_to_its_key(house: House) -> None:
 def test_a_key_of_one_table_opens_that_table_alone(house: House) -> None:
     """A key that is handed to a job is the job's, whatever its maker may do besides."""
     scoped = house.door.endpoint(catalog="lake", namespace="db", table="read")
-    assert house.send(sign(scoped, "GET", target_of(f"{BUCKET}/{_READ}")).wire()).body == SECRET
-    assert house.send(sign(scoped, "GET", target_of(f"{BUCKET}/{_OWN}")).wire()).status == 403
+    assert house.door.send(sign(scoped, "GET", target_of(f"{BUCKET}/{_READ}")).wire()).body == SECRET
+    assert house.door.send(sign(scoped, "GET", target_of(f"{BUCKET}/{_OWN}")).wire()).status == 403
 
 
 @pytest.mark.parametrize(
@@ -212,6 +207,6 @@ def test_a_key_of_one_table_opens_that_table_alone(house: House) -> None:
 def test_a_key_is_all_of_its_parts(house: House, wrong: dict[str, object], code: str) -> None:
     """What is told of a wrong key decides whether its user finds the mistake."""
     endpoint = replace(house.endpoint, **wrong)  # type: ignore[arg-type]  # the rows hold fields of Endpoint
-    answer = house.send(sign(endpoint, "GET", target_of(f"{BUCKET}/{_OWN}")).wire())
+    answer = house.door.send(sign(endpoint, "GET", target_of(f"{BUCKET}/{_OWN}")).wire())
     assert code_of(answer) == code
     assert answer.status in {400, 403}

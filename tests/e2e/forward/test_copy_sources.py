@@ -18,7 +18,6 @@ from tests.e2e.stores import SEAWEEDFS, VERSITYGW, StoreKind
 from tests.e2e.stores.contents import parse
 from tests.e2e.stores.direct import Owner
 from tests.e2e.stores.minio import MINIO
-from tests.e2e.wire import Answer, Wire
 from tests.verifier import WireHttp
 
 MINE, HIDDEN = "copy-open", "copy-hidden"
@@ -36,11 +35,6 @@ class World(NamedTuple):
     owner: Owner
     bucket: str
     key: str
-
-    def send(self, wire: WireHttp) -> Answer:
-        """Send one request on a connection of its own."""
-        with Wire(self.door.port) as connection:
-            return connection.send(wire)
 
     def copied(self) -> bytes:
         """Return what the target holds now, and remove it."""
@@ -125,11 +119,11 @@ def test_no_spelling_copies_what_is_hidden(world: World) -> None:
     reached = [source for source in tried if _direct(world, source)]
     assert len(reached) >= 2, "what no store understands proves nothing"
     # The same request, for what is the caller's own, works.
-    answer = world.send(_copy(world.door, f"/{MINE}/{OWN}"))
+    answer = world.door.send(_copy(world.door, f"/{MINE}/{OWN}"))
     assert (answer.status, world.copied()) == (200, PUBLIC), answer
     open_ = {}
     for source in tried:
-        answer = world.send(_copy(world.door, source))
+        answer = world.door.send(_copy(world.door, source))
         if SECRET in answer.body or SECRET in world.copied():
             open_[source] = answer.status
     assert open_ == {}
@@ -138,17 +132,19 @@ def test_no_spelling_copies_what_is_hidden(world: World) -> None:
 @pytest.mark.parametrize("kind", STORES, ids=str)
 def test_no_spelling_copies_a_part_of_what_is_hidden(world: World) -> None:
     """A part is read in another place of most stores' code."""
-    begun = world.send(sign(world.door.endpoint(), "POST", target_of(f"{MINE}/{TARGET}"), "uploads=").wire(b""))
+    begun = world.door.send(sign(world.door.endpoint(), "POST", target_of(f"{MINE}/{TARGET}"), "uploads=").wire(b""))
     assert begun.status == 200, begun
     upload_id = quote(parse(begun.body).findtext("UploadId") or "", safe="")
     query = f"partNumber=1&uploadId={upload_id}"
     # Each of these stores answers with the MD5 of what it read.
     theirs, ours = (hashlib.md5(content, usedforsecurity=False).hexdigest().encode() for content in (SECRET, PUBLIC))
-    assert ours in world.send(_copy(world.door, f"/{MINE}/{OWN}", query)).body
-    answers = {each: world.send(_copy(world.door, each, query)) for each in spellings(world.bucket, world.key)}
+    assert ours in world.door.send(_copy(world.door, f"/{MINE}/{OWN}", query)).body
+    answers = {each: world.door.send(_copy(world.door, each, query)) for each in spellings(world.bucket, world.key)}
     assert {each: answer for each, answer in answers.items() if theirs in answer.body} == {}
     assert all(answer.status >= 400 or ours in answer.body for answer in answers.values())
-    world.send(sign(world.door.endpoint(), "DELETE", target_of(f"{MINE}/{TARGET}"), f"uploadId={upload_id}").wire())
+    world.door.send(
+        sign(world.door.endpoint(), "DELETE", target_of(f"{MINE}/{TARGET}"), f"uploadId={upload_id}").wire()
+    )
 
 
 def _copy(door: Door, source: str, query: str = "") -> WireHttp:

@@ -22,7 +22,6 @@ from tests.e2e.stores import VERSITYGW, RunningStore
 from tests.e2e.stores.contents import buckets_of
 from tests.e2e.stores.direct import Owner, code_of
 from tests.e2e.stores.install import VERSITYGW_VERSION
-from tests.e2e.wire import Wire
 from tests.s3.operation_rows import ROWS
 from tests.s3.operation_rows import Row as Asked
 
@@ -90,8 +89,7 @@ def test_each_operation_is_what_the_documentation_says(house: House, matrix: Mat
         wire = upload(endpoint, asked.method, target, _query(asked), body=body, headers=headers)
     else:
         wire = sign(endpoint, asked.method, target, _query(asked), headers=headers).wire()
-    with Wire(house.door.port) as connection:
-        answer = connection.send(wire)
+    answer = house.door.send(wire)
     event = house.door.event(answer.headers["x-signproxy-event-id"])
     expected = told()[asked.operation]
     row = Row(CLIENT, "", house.store.name, house.store.version, asked.operation, way="through the S3 listener")

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j says nothing of its types
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 from pyspark.sql.types import StringType, StructField, StructType
@@ -19,6 +17,7 @@ from signproxy.audit.segment import SegmentEnd, parse_name
 from signproxy.pipeline.progress import Progress
 from signproxy.pipeline.schemas import BATCH, CORRUPT, DAY, EVENT_LINE, table
 from signproxy.pipeline.sealed import Place, Segment, Verdict, digests, judge, read_ends
+from signproxy.pipeline.unreadable import SPARK_FAILED, unreadable
 from signproxy.pipeline.warehouse import Warehouse
 
 _EDGES = ("segment_start", "segment_end")
@@ -26,8 +25,6 @@ _LINES = StructType([*EVENT_LINE.fields, StructField(CORRUPT, StringType())])
 _AS_JSON = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE", "allowSingleQuotes": "false"}
 NEEDED = ("event_id", "boot_id", "seq", "kind", "decision", "reason", "policy_rev", "http_status")
 """What a line must have to be an event."""
-_SPARK_FAILED = (PySparkException, Py4JJavaError)
-"""What a file that cannot be unpacked comes out as: by where it is torn, Spark's Python knows the fault or does not."""
 _MAX_LINE = 65_536
 """Characters that are kept of a line which was not taken; honest ones have about 900."""
 
@@ -86,7 +83,7 @@ def take_again(spark: SparkSession, warehouse: Warehouse, paths: Sequence[str], 
         digest = hashlib.sha256(f"again:{one.path}:{of[one.path]}".encode()).digest()
         batch = _Batch(spark, warehouse, int.from_bytes(digest[:8]) >> 1, run_id)
         # A digest may be that of bytes which nobody can unpack: what the ledger says of them is said once.
-        if not batch.unreadable([one.path]):
+        if not unreadable(spark, [one.path]):
             batch.take([one.path], {})
             taken += 1
     return taken
@@ -159,8 +156,8 @@ class _Batch:
         whole = [one for one in segments if one.verdict == Verdict.WHOLE]
         try:
             bad = self._write(whole) if whole else None
-        except _SPARK_FAILED:
-            torn = self.unreadable([one.path for one in whole])
+        except SPARK_FAILED:
+            torn = unreadable(self._spark, [one.path for one in whole])
             if not torn:
                 raise
             return self._written(
@@ -177,17 +174,6 @@ class _Batch:
         if bad is not None:
             self._warehouse.replace("quarantine", bad)
         return list(segments)
-
-    def unreadable(self, paths: Sequence[str]) -> set[str]:
-        """Return the files that Spark cannot unpack to their end, found by halves."""
-        try:
-            self._spark.read.text(list(paths)).select(F.max(F.length("value"))).collect()
-        except _SPARK_FAILED:
-            if len(paths) == 1:
-                return set(paths)
-            half = len(paths) // 2
-            return self.unreadable(paths[:half]) | self.unreadable(paths[half:])
-        return set()
 
     def _write(self, segments: Sequence[Segment]) -> DataFrame | None:
         """Write the events; return the lines that are none, if there are any."""

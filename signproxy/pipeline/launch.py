@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from signproxy.pipeline.days import Days
+from signproxy.pipeline.ending import ending, java_of_this_process
 from signproxy.pipeline.job import Job, JobContext, Outcome
 from signproxy.pipeline.progress import Progress
 from signproxy.pipeline.registry import run_of
@@ -22,5 +23,7 @@ def launch(
     with ExitStack() as stack:
         # A job that needs none does not ask for it: starting one takes longer than most of them do.
         spark = stack.enter_context(open_session(session)) if one.needs_spark else None
+        told = stack.enter_context(ending())
+        told.process = java_of_this_process()
         context = JobContext(spark, Warehouse(spark, warehouse), Progress(), tuple(inputs), days, options)
-        return run_job(one, run_of(one), context)
+        return run_job(one, run_of(one), context, told)

@@ -21,6 +21,7 @@ from signproxy import __version__
 from signproxy.audit.ids import new_event_id
 from signproxy.errors import SignproxyError
 from signproxy.pipeline.compaction import finish
+from signproxy.pipeline.ending import Ending
 from signproxy.pipeline.job import Exit, Job, JobContext, Outcome, Run
 from signproxy.pipeline.turn import Busy, alone
 
@@ -48,8 +49,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, str] = {}
 
 
-def run_job(one: Job, run: Run, context: JobContext) -> tuple[RunRecord, Outcome]:
-    """Run a job and record it, whatever becomes of it."""
+def run_job(one: Job, run: Run, context: JobContext, ending: Ending | None = None) -> tuple[RunRecord, Outcome]:
+    """Run a job and record it, whatever becomes of it; `ending` knows whether it was told to end."""
     began_at = datetime.now(UTC)
     began, cpu = perf_counter(), cpu_seconds()
     problem = ""
@@ -72,7 +73,8 @@ def run_job(one: Job, run: Run, context: JobContext) -> tuple[RunRecord, Outcome
     except SignproxyError as error:
         outcome, problem = Outcome(exit=Exit.USAGE), str(error)
     except Exception as error:  # noqa: BLE001 - a run that failed is recorded like any other
-        outcome, problem = Outcome(exit=Exit.FAILED), _told(error)
+        ended = ending.signal if ending is not None else ""
+        outcome, problem = Outcome(exit=Exit.FAILED), f"ended by {ended}" if ended else _told(error)
     record = RunRecord(
         run_id=new_event_id(),
         job=one.name,

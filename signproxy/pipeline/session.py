@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j says nothing of its types
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -66,7 +67,9 @@ def open_session(options: SessionOptions) -> Iterator[SparkSession]:
     try:
         yield session
     finally:
-        session.stop()
+        # A Java that died, or was ended, has nothing left to stop.
+        with suppress(ConnectionError, Py4JError):
+            session.stop()
 
 
 def _session(options: SessionOptions) -> SparkSession:

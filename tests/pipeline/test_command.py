@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,3 +154,36 @@ def test_a_spark_that_does_not_start_is_told_in_a_line(tmp_path: Path) -> None:
     assert done.returncode == Exit.USAGE, done.stderr
     assert "Spark does not start" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_is_told_to_end_ends_with_its_java(tmp_path: Path) -> None:
+    """A node that is drained, or a job that is cancelled, would leave a Java behind that works on for an hour."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a").write_text(f"{line('A')}\n" * 1_000_000)
+    warehouse = tmp_path / "warehouse"
+    words = ["ingest-s3log", "--input", str(logs), "--warehouse", str(warehouse)]
+    command = (sys.executable, "-m", "signproxy", "pipeline", *words)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            until = time.monotonic() + 120
+            # Spark has begun to read: from now on its Java is busy.
+            while not list(warehouse.glob("_checkpoints/*/*/offsets/0")):
+                assert running.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.1)
+            [java] = _children(running.pid)
+            running.terminate()
+            said = running.communicate(timeout=30)[1]
+        finally:
+            running.kill()
+    assert running.returncode == Exit.FAILED, said
+    assert "ended by SIGTERM" in said
+    assert "Traceback" not in said
+    [record] = (warehouse / "runs").glob("*.json")
+    assert json.loads(record.read_text())["problem"] == "ended by SIGTERM"
+    assert not Path(f"/proc/{java}/cmdline").exists() or not Path(f"/proc/{java}/cmdline").read_bytes()
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

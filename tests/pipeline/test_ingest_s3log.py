@@ -106,6 +106,40 @@ def test_a_file_that_grows_is_told_of(rig: Rig) -> None:
     assert rig.ids() == ["A"]
 
 
+@pytest.mark.parametrize("tear", ("end", "middle", "checksum"))
+def test_a_file_that_cannot_be_unpacked_keeps_no_other_back(rig: Rig, tear: str) -> None:
+    """One object that was cut on its way would otherwise end every run, and no log after it would ever be read."""
+    rig.write("a.gz", line("A"))
+    path = rig.write("b.gz", *(line(f"B{number}") for number in range(200)))
+    rig.write("c.gz", line("C"), "half a li")
+    whole = path.read_bytes()
+    cut = len(whole) // 2
+    torn = {
+        "end": whole[:cut],
+        "middle": whole[:cut] + bytes(64) + whole[cut + 64 :],
+        "checksum": whole[:-8] + bytes(4) + whole[-4:],
+    }
+    path.write_bytes(torn[tear])
+    outcome = rig.run()
+    assert (outcome.exit, outcome.rows_out, outcome.rows_bad) == (Exit.BAD_DATA, 2, 1)
+    assert any("1 files cannot be unpacked" in note for note in outcome.notes)
+    assert rig.ids() == ["A", "C"]
+    quarantine = rig.context.warehouse.read("quarantine").orderBy("segment").collect()
+    assert [(row["segment"], row["line"]) for row in quarantine] == [("b.gz", None), ("c.gz", "half a li")]
+    noted = {row["problem"]: row["n"] for row in rig.context.warehouse.read("data_quality").collect()}
+    assert (noted["quarantined"], noted["unreadable"]) == (1, 1)
+    # As long as it is torn, each run says so, and leaves nothing twice.
+    again = rig.run()
+    assert (again.exit, again.rows_in) == (Exit.BAD_DATA, 0)
+    assert rig.context.warehouse.read("quarantine").count() == 2
+    path.write_bytes(whole)
+    mended = rig.run()
+    assert (mended.exit, mended.rows_out, mended.notes) == (Exit.OK, 200, ())
+    assert len(rig.ids()) == 202
+    assert rig.context.warehouse.read("data_quality").where("problem = 'unreadable'").isEmpty()
+    assert rig.run().rows_in == 0
+
+
 def test_what_is_wrong_usage(rig: Rig) -> None:
     """A format that is guessed at is a day of quarantine."""
     rig.write("a", line("A"))

@@ -2,7 +2,7 @@
 
 The list of files that were read, and the numbers of their batches, work as in `ingest`. A file is read once, when it is
 first seen: what is still being written to belongs outside the input until it is complete, and one that grew after it
-was read is told of.
+was read is told of. One that cannot be unpacked is in quarantine, keeps nothing else back, and is tried each time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from signproxy.audit.ids import new_event_id
 from signproxy.errors import Finding, Invalid
 from signproxy.pipeline.job import Exit, JobContext, Outcome
 from signproxy.pipeline.s3log.formats import FORMATS
-from signproxy.pipeline.s3log.intake import LEDGER, SHORT, LogIntake
+from signproxy.pipeline.s3log.intake import LEDGER, SHORT, UNREADABLE, LogIntake, take_again
 from signproxy.pipeline.schemas import DAY
 from signproxy.pipeline.stream import FOREVER, label_of, take_what_is_there
 
@@ -37,21 +37,24 @@ def run(context: JobContext) -> Outcome:
     run_id = new_event_id()
     for path in context.inputs:
         _read(context, form, path, run_id)
+        _read_again(context, path, run_id)
     context.progress.end()
     grown = [row["path"] for path in context.inputs for row in _grown(context, path).collect()]
     taken = context.warehouse.read(LEDGER).where(F.col("run_id") == run_id).collect()
     good = sum(row["good"] for row in taken)
     bad = sum(row["quarantined"] for row in taken)
+    torn = _torn(context).count()
     if taken:
         noted = quality(context.warehouse.read("s3_access"), context.warehouse.read(LEDGER))
         context.warehouse.replace("data_quality", noted, {"job": JOB})
     exit_code = Exit.OK
-    if bad > float(context.options.get("max_bad_ratio") or MAX_BAD_RATIO) * (good + bad):
+    if torn or bad > float(context.options.get("max_bad_ratio") or MAX_BAD_RATIO) * (good + bad):
         exit_code = Exit.BAD_DATA
     if any(row["verdict"] == SHORT for row in taken):
         exit_code = Exit.FAILED
     notes = [f"{path} has changed since it was read: what was added is not in `s3_access`" for path in grown]
     notes += [f"{bad} lines are in `quarantine`"] if bad else []
+    notes += [f"{torn} files cannot be unpacked: fetch them again, nothing of them was read"] if torn else []
     return Outcome(good + bad, good, bad, exit_code, tuple(notes), {}, {"files": len(taken)})
 
 
@@ -68,7 +71,33 @@ def quality(access: DataFrame, ledger: DataFrame) -> DataFrame:
         .groupBy(F.col("source"), F.lit("quarantined").alias("problem"), F.lit(None).cast("date").alias(DAY))
         .agg(F.sum("quarantined").alias("n"), F.min("path").alias("example"))
     )
-    return kept.unionByName(lost).withColumn("job", F.lit(JOB))
+    torn = (
+        _never_read(ledger)
+        .groupBy("source", F.lit(UNREADABLE).alias("problem"), F.lit(None).cast("date").alias(DAY))
+        .agg(F.count(F.lit(1)).alias("n"), F.min("path").alias("example"))
+    )
+    return kept.unionByName(lost).unionByName(torn).withColumn("job", F.lit(JOB))
+
+
+def _never_read(ledger: DataFrame) -> DataFrame:
+    """Return the entries of files of which nothing could be read so far."""
+    read = ledger.where(F.col("verdict") != UNREADABLE).select("path")
+    return ledger.where(F.col("verdict") == UNREADABLE).join(read, "path", "left_anti")
+
+
+def _torn(context: JobContext) -> DataFrame:
+    return _never_read(context.warehouse.read(LEDGER))
+
+
+def _read_again(context: JobContext, path: str, run_id: str) -> None:
+    """Look once more at the files that could not be unpacked and are still there: somebody may have put them right."""
+    torn = _torn(context)
+    if torn.isEmpty():
+        return
+    rows = _files(context, path).join(torn.select("path", "source"), "path").collect()
+    if rows:
+        files = {row["path"]: (row["source"], row["length"]) for row in rows}
+        take_again(context.spark, context.warehouse, files, run_id)
 
 
 def _read(context: JobContext, form: str, path: str, run_id: str) -> None:
@@ -87,8 +116,13 @@ def _read(context: JobContext, form: str, path: str, run_id: str) -> None:
     take_what_is_there(stream, intake, checkpoint)
 
 
+def _files(context: JobContext, path: str) -> DataFrame:
+    files = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
+    return files.select("path", "length")
+
+
 def _grown(context: JobContext, path: str) -> DataFrame:
     """Return the files that are longer or shorter now than they were when they were read."""
-    files = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
-    ledger = context.warehouse.read(LEDGER).select("path", F.col("bytes").alias("then"))
-    return files.select("path", "length").join(ledger, "path").where(F.col("length") != F.col("then")).select("path")
+    ledger = context.warehouse.read(LEDGER).where(F.col("verdict") != UNREADABLE)
+    files = _files(context, path).join(ledger, "path", "left_semi").withColumnRenamed("length", "bytes")
+    return files.join(ledger, ["path", "bytes"], "left_anti").select("path")

@@ -20,10 +20,11 @@ _KEEP_ALIVE = b"\r\nConnection: keep-alive\r\n"
 class Answer:
     """The one answer to a request: whether it has begun, how it is framed, and whether the connection outlives it."""
 
-    __slots__ = ("_added", "_client", "_expected", "_request_id", "begun", "closes", "status")
+    __slots__ = ("_added", "_asked", "_client", "_expected", "_request_id", "begun", "closes", "status")
 
     def __init__(self, client: Channel, head: RequestHead, event_id: str, request_id: str) -> None:
         self._client = client
+        self._asked = head
         self._added = f"{EVENT_ID}: {event_id}\r\n"
         self._request_id = request_id
         self._expected = head.expects_continue
@@ -32,6 +33,12 @@ class Answer:
         self.closes = head.closes
         """Whether the connection ends with this answer; set it before the answer begins."""
         self.status = 0
+
+    @property
+    def location(self) -> str:
+        """The address of the object, as the client asked for it."""
+        scheme = "https" if self._client.is_tls else "http"
+        return f"{scheme}://{self._asked.fields['host']}{self._asked.target.partition('?')[0]}"
 
     def invite(self) -> None:
         """Tell a client that waits for it to send its body; once."""

@@ -14,6 +14,7 @@ from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.answer import REQUEST_ID, Answer
 from signproxy.forward.bulk_delete import bound, merged
 from signproxy.forward.exchange import Broken, Exchange, Heard, Side
+from signproxy.forward.located import Located
 from signproxy.forward.payload import SMALL_FRAMED, Passage, passage_of
 from signproxy.forward.pool import Pool
 from signproxy.forward.relay import Change, Relay
@@ -31,13 +32,15 @@ from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, Stalled, Truncated
 from signproxy.transfer.head import Body, RequestHead
+from signproxy.transfer.inspect import Inspect
 
 MAX_BODY = 5 * 1024**3
 """S3's own limit of one upload or part."""
 
 # Looking a member up in its class calls Python code; the hot path does without.
 _NONE, _SIZED, _CHUNKED = Body.NONE, Body.SIZED, Body.CHUNKED
-_GUARDED = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
+_COMPLETE = Operation.COMPLETE_MULTIPART_UPLOAD
+_GUARDED = (Operation.PUT_OBJECT, _COMPLETE)
 _REPEATABLE = frozenset(("GET", "HEAD", "PUT", "DELETE"))
 _WITH_BODY = frozenset(("PUT", "POST"))
 _WITHOUT = Passage(_NONE)
@@ -167,15 +170,22 @@ class Forwarder:
         relay = Relay(exchange.channel, answer, self._times)
         verdict = None
         change = None
+        watch: Inspect | None = None
         if status == 200:
+            operation = passed.forwardable.request.operation
             change = self._change(passed)
-            if change is None and passed.forwardable.request.operation in SLOW:
+            if change is None and operation in SLOW:
                 verdict = BodyVerdict()
+                watch = verdict
+                if operation is _COMPLETE:
+                    watch = located = Located(answer.location, verdict)
+                    # A length that was announced would not be that of the changed document.
+                    change = located.whole if head.body is _SIZED else None
         try:
             if change is not None:
                 ended = await relay.change(heard, change)
             else:
-                ended = (verdict is None and relay.at_once(heard)) or await relay.pass_on(heard, verdict)
+                ended = (watch is None and relay.at_once(heard)) or await relay.pass_on(heard, watch)
         finally:
             outcome.bytes_out = relay.sent
             if verdict is not None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.exchange import Broken, Heard, Side
 from signproxy.forward.times import Times
-from signproxy.forward.verdict import BodyVerdict
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, Stalled, TargetLost, TargetStalled, Truncated
 from signproxy.transfer.head import Body
+from signproxy.transfer.inspect import Inspect
 from signproxy.transfer.pump import pump
 
 SMALL = 64 * 1024
@@ -51,13 +51,13 @@ class Relay:
         self.sent = length
         return True
 
-    async def pass_on(self, heard: Heard, verdict: BodyVerdict | None) -> bool:
-        """Pass the answer on as it is; return whether it ended exactly. Raise Refused or Broken."""
+    async def pass_on(self, heard: Heard, watch: Inspect | None) -> bool:
+        """Pass the answer on, as `watch` lets it; return whether it ended exactly. Raise Refused or Broken."""
         head, raw = heard
         if head.body is _NONE:
             self._answer.bodiless(head, raw)
             return True
-        if head.body is _SIZED and head.length <= SMALL and verdict is None:
+        if head.body is _SIZED and head.length <= SMALL and watch is None:
             body = await self._collected(heard, SMALL)
             self._answer.whole(head, raw, body)
             self.sent = len(body)
@@ -70,7 +70,7 @@ class Relay:
                 target,
                 idle=self._times.client_idle,
                 counted=self._count,
-                inspect=None if verdict is None else _Listening(verdict),
+                inspect=watch,
             )
         except (TargetLost, TargetStalled) as error:
             raise Broken(Side.CLIENT, Reason.CLIENT_GONE, f"after {self.sent} bytes: {_words(error)}") from None
@@ -105,22 +105,6 @@ class Relay:
 
     def _count(self, count: int) -> None:
         self.sent += count
-
-
-class _Listening:
-    """Lets the body of an answer pass and listens to it."""
-
-    __slots__ = ("_verdict",)
-
-    def __init__(self, verdict: BodyVerdict) -> None:
-        self._verdict = verdict
-
-    def feed(self, piece: memoryview) -> Iterable[memoryview]:
-        self._verdict.watch(piece)
-        return (piece,)
-
-    def finish(self) -> Iterable[memoryview]:
-        return ()
 
 
 def _reason(error: BaseException) -> Reason:

@@ -7,6 +7,7 @@ and writes an error document where it failed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from signproxy.s3.operation import Operation
 
@@ -31,6 +32,15 @@ class BodyVerdict:
 
     def __init__(self) -> None:
         self._kept = b""
+
+    def feed(self, piece: memoryview) -> Iterable[memoryview]:
+        """Let the next piece pass, and take note of it."""
+        self.watch(piece)
+        return (piece,)
+
+    def finish(self) -> Iterable[memoryview]:
+        """Let the end pass; nothing was withheld."""
+        return ()
 
     def watch(self, piece: bytes | memoryview) -> None:
         """Take note of the next piece."""

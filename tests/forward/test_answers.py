@@ -221,6 +221,41 @@ async def test_a_completed_upload_streams_its_blanks_and_tells_what_became_of_it
         assert rig.outcomes[0].status == 200
 
 
+_COMPLETED = (
+    b"<CompleteMultipartUploadResult><Location>http://10.0.0.7:9000/data/key</Location><Key>key</Key>"
+    b"</CompleteMultipartUploadResult>"
+)
+
+
+@pytest.mark.parametrize("chunks", (0, 1, 7, 4096), ids=("sized", "by one", "by seven", "at once"))
+async def test_a_completed_upload_is_where_the_client_asked_for_it(chunks: int) -> None:
+    """A client that follows the store's own address finds nothing there, and learns where the store is."""
+    document = b'<?xml version="1.0"?>\n' + _COMPLETED
+
+    async def script(talk: Talk) -> None:
+        while True:
+            await talk.request()
+            if not chunks:
+                await talk.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(document), document))
+                continue
+            await talk.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for at in range(0, len(document), chunks):
+                piece = document[at : at + chunks]
+                await talk.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await talk.send(b"0\r\n\r\n")
+
+    async with Upstream(script) as store, serving_rig(Rig(storage(store.port))) as rig, connected(rig) as client:
+        rig.story = Story(operation=Operation.COMPLETE_MULTIPART_UPLOAD)
+        for _ in range(2):
+            await client.send(request("POST", "/data/a&b", body=b"<CompleteMultipartUpload/>"))
+            _, body = await client.answer()
+            host = request().partition(b"Host: ")[2].partition(b"\r\n")[0]
+            expected = document.replace(b"http://10.0.0.7:9000/data/key", b"http://" + host + b"/data/a&amp;b")
+            assert body == expected
+        assert store.connections == 1
+        assert [outcome.completed for outcome in rig.outcomes] == ["completed"] * 2
+
+
 async def test_a_client_that_reads_slowly_slows_down_the_store() -> None:
     """A slow reader of a large object would fill the memory."""
     size = 64 * 1024 * 1024

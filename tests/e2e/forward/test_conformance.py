@@ -24,7 +24,6 @@ from tests.e2e.stores.minio import MINIO
 CLIENT = "versitygw test full-flow"
 
 _ACCOUNT = "it expects its own access key to be an account of the store, as an owner or in a bucket's policy"
-_ADDRESS = "the store tells its own address, which is not the one that the client asked"
 _ADMIN = "the store's own administration, which is no S3"
 _FIRST = "of two faults the other one is told, or the same refusal in other words: it stops at the first byte"
 _FORM = "a form of a browser carries its signature in the body: without one in the head nobody is served"
@@ -50,9 +49,6 @@ OWN = {
             WORMProtection_object_lock_retention_governance_bypass_overwrite_mp
             WORMProtection_object_lock_retention_governance_bypass_overwrite_put
             WORMProtection_root_bypass_governance_retention_delete_object
-        """,
-        _ADDRESS: """
-            CompleteMultipartUpload_already_completed CompleteMultipartUpload_success
         """,
         _ADMIN: """
             IAM_CreateBucket_empty_owner_header IAM_CreateBucket_non_existing_user

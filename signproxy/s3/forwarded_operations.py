@@ -94,6 +94,8 @@ _MOST_BUCKETS = re.compile(r"[0-9]{1,5}")
 _NEVER = frozenset({"CreateSession", "RenameObject"})
 _OF_THEIR_OWN = frozenset(operation.s3_name for operation in Operation)
 _OF_OTHERS = names("continuation-token id versionId x-id")
+# MinIO's clients ask so for the rules of a life cycle; to other stores it says nothing.
+_OF_LIFECYCLE = names("withUpdatedAt")
 _BARE_TOO = names("x-id")
 _READS = ("GET", "HEAD")
 _UPLOAD_PART = Operation.UPLOAD_PART
@@ -163,7 +165,8 @@ def _other(method: str, level: Level, parameters: Mapping[str, str]) -> str:
     """Return the name of an operation whose query names are exactly S3's; empty for any other."""
     asked = parameters.keys()
     for name, markers in UNSIGNED.get((method, level.value), ()):
-        if set(markers) <= asked <= (_OF_OTHERS.union(markers) if markers else _BARE_TOO):
+        besides = _OF_OTHERS | _OF_LIFECYCLE if "lifecycle" in markers else _OF_OTHERS
+        if set(markers) <= asked <= (besides.union(markers) if markers else _BARE_TOO):
             first = name.partition(" or ")[0]
             return "" if first in _NEVER or first in _OF_THEIR_OWN else first
     return ""

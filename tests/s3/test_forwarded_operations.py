@@ -106,6 +106,8 @@ def test_a_volume_takes_what_s3_takes(method: str, key: str, query: str | None, 
     (
         ("GET", KEY, "acl&versionId=1", None),
         ("GET", KEY, "acl&prefix=a", Reason.OPERATION_REFUSED),
+        ("GET", "", "lifecycle&withUpdatedAt=true", None),
+        ("GET", "", "policy&withUpdatedAt=true", Reason.OPERATION_REFUSED),
         ("GET", KEY, "acl&policy", Reason.OPERATION_REFUSED),
         ("GET", "", "session&id=1", Reason.OPERATION_REFUSED),
         ("GET", "", "id=1", Reason.OPERATION_REFUSED),

@@ -120,7 +120,7 @@ HOST = "https://my-bucket.s3.us-west-2.amazonaws.com"
 KEY = "wh/t1/data/f.parquet"
 SIGN_T1 = "/s3-sign/v1/lake/namespaces/ns/tables/t1"
 
-NAMES = ("reader", "writer", "data-only", "sign-only", "half", "nobody", "stranger")
+NAMES = ("reader", "writer", "data-only", "sign-only", "half", "nobody", "maker", "stranger")
 
 
 def token_of(name: str) -> str:

@@ -15,10 +15,11 @@ from signproxy.forward.answer import REQUEST_ID, Answer
 from signproxy.forward.bulk_delete import bound, merged
 from signproxy.forward.exchange import Broken, Exchange, Heard, Side
 from signproxy.forward.located import Located
-from signproxy.forward.payload import SMALL_FRAMED, Passage, passage_of
+from signproxy.forward.payload import EMPTY_SHA256, SMALL_FRAMED, Passage, passage_of
 from signproxy.forward.pool import Pool
-from signproxy.forward.relay import Change, Relay
+from signproxy.forward.relay import MAX_DOCUMENT, Change, Relay, collected
 from signproxy.forward.resign import Outbound, Resigner
+from signproxy.forward.store_buckets import PAGES, names_in, query_of
 from signproxy.forward.times import Times
 from signproxy.forward.uploads import MARKED_ANSWERS, Place, UploadIds
 from signproxy.forward.verdict import SLOW, BodyVerdict
@@ -44,6 +45,7 @@ _GUARDED = (Operation.PUT_OBJECT, _COMPLETE)
 _REPEATABLE = frozenset(("GET", "HEAD", "PUT", "DELETE"))
 _WITH_BODY = frozenset(("PUT", "POST"))
 _WITHOUT = Passage(_NONE)
+_OK = 200
 _NO_BODY = "Content-Length: 0\r\n"
 _IN_CHUNKS = "Transfer-Encoding: chunked\r\n"
 
@@ -139,6 +141,51 @@ class Forwarder:
             outcome.first_byte_us = exchange.first_byte_us
             outcome.upstream_us = (perf_counter_ns() - started) // 1000
         return outcome
+
+    async def buckets(self, storage: Storage, client: Channel, outcome: ForwardOutcome) -> tuple[str, ...]:
+        """Return the buckets of a storage; none where its credentials may not list them. Raise Refused.
+
+        `outcome` gets what the store said last.
+        """
+        names: list[str] = []
+        token = ""
+        for _ in range(PAGES):
+            document = await self._page_of_buckets(storage, token, client, outcome)
+            if not document:
+                break
+            found, token = names_in(document)
+            names += found
+            if not token:
+                break
+        return tuple(names)
+
+    async def _page_of_buckets(self, storage: Storage, token: str, client: Channel, outcome: ForwardOutcome) -> bytes:
+        destination = self._addresses.find(storage, "")
+        credentials = self._credentials.current(storage, "")
+        query = query_of(token)
+        outbound = Outbound(
+            method="GET",
+            target=f"/?{query}" if query else "/",
+            path="/",
+            query=query,
+            headers=(),
+            signed=(),
+            payload=EMPTY_SHA256,
+        )
+        exchange = Exchange(self._pool, destination.address, client, self._times, "GET")
+        reusable = False
+        try:
+            message = self._resigner.head(outbound, destination, "", credentials, self._clock())
+            head, _ = await exchange.ask(message, repeatable=True)
+            document = await collected(exchange.channel, head, MAX_DOCUMENT, self._times.idle)
+            reusable = not head.closes
+        except Broken as broken:
+            raise Refused(broken.reason, broken.detail) from None
+        finally:
+            exchange.end(reusable=reusable)
+        outcome.upstream_status = head.status
+        outcome.upstream_request_id = head.fields.get(REQUEST_ID, "").partition(",")[0]
+        return document if head.status == _OK else b""
 
     async def _upload(self, upload: _Upload, body: Incoming) -> Heard:
         """Send the request with its body, and return the head of the answer."""

@@ -11,7 +11,7 @@ from signproxy.forward.times import Times
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, Stalled, TargetLost, TargetStalled, Truncated
-from signproxy.transfer.head import Body
+from signproxy.transfer.head import Body, ResponseHead
 from signproxy.transfer.inspect import Inspect
 from signproxy.transfer.pump import pump
 
@@ -58,7 +58,7 @@ class Relay:
             self._answer.bodiless(head, raw)
             return True
         if head.body is _SIZED and head.length <= SMALL and watch is None:
-            body = await self._collected(heard, SMALL)
+            body = await collected(self._channel, heard.head, SMALL, self._times.idle)
             self._answer.whole(head, raw, body)
             self.sent = len(body)
             return True
@@ -83,28 +83,29 @@ class Relay:
         head, raw = heard
         if "content-encoding" in head.fields:
             raise Refused(Reason.STORE_INVALID, "a document in a coding that was not asked for")
-        body = change(await self._collected(heard, MAX_DOCUMENT))
+        body = change(await collected(self._channel, head, MAX_DOCUMENT, self._times.idle))
         self._answer.whole(head, raw, body)
         self.sent = len(body)
         return True
 
-    async def _collected(self, heard: Heard, most: int) -> bytes:
-        """Return a whole body; the client has not been answered yet, so that it can be told of any fault."""
-        incoming = Incoming(self._channel, heard.head.body, heard.head.length, idle=self._times.idle)
-        pieces: list[bytes] = []
-        total = 0
-        try:
-            while piece := await incoming.read():
-                total += len(piece)
-                if total > most:
-                    raise Refused(Reason.STORE_INVALID, f"a document of more than {most} bytes")
-                pieces.append(piece)
-        except (ConnectionError, Truncated, TimeoutError, MessageInvalid) as error:
-            raise Refused(_reason(error), f"after {total} bytes of the answer: {_words(error)}") from None
-        return b"".join(pieces)
-
     def _count(self, count: int) -> None:
         self.sent += count
+
+
+async def collected(channel: Channel, head: ResponseHead, most: int, idle: float) -> bytes:
+    """Return the whole body of an answer; the client has not been answered yet, and can be told of any fault."""
+    incoming = Incoming(channel, head.body, head.length, idle=idle)
+    pieces: list[bytes] = []
+    total = 0
+    try:
+        while piece := await incoming.read():
+            total += len(piece)
+            if total > most:
+                raise Refused(Reason.STORE_INVALID, f"a document of more than {most} bytes")
+            pieces.append(piece)
+    except (ConnectionError, Truncated, TimeoutError, MessageInvalid) as error:
+        raise Refused(_reason(error), f"after {total} bytes of the answer: {_words(error)}") from None
+    return b"".join(pieces)
 
 
 def _reason(error: BaseException) -> Reason:

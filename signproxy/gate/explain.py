@@ -68,7 +68,8 @@ async def explain_forwarded(gate: Gate, subject: Subject, wire: ForwardWire) -> 
         )
     checks = tuple(_checks(passage, Reason.ALLOWED, ""))
     if isinstance(passed, BucketsShown):
-        return Explanation(checks, "allow", Reason.ALLOWED, detail=f"shown: {', '.join(passed.names) or 'none'}")
+        names = [*passed.names, *(f"those of clients in storage {storage.name!r}" for storage in passed.unlisted)]
+        return Explanation(checks, "allow", Reason.ALLOWED, detail=f"shown: {', '.join(names) or 'none'}")
     detail = ""
     if passed.observed is not None:
         detail = f"only observed; would be refused: {passed.observed.reason.code}: {passed.observed.detail}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from signproxy.policy.buckets import Reached
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.containment import addressed
 from signproxy.policy.decide import decide
-from signproxy.policy.decide_bucket import decide_bucket
+from signproxy.policy.decide_bucket import decide_bucket, unlisted
 from signproxy.policy.decide_volume import decide_volume
 from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
@@ -40,6 +40,7 @@ from signproxy.s3.forwarded import (
 from signproxy.s3.key import check_key
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import ObjectRef, S3Request
+from signproxy.s3.storage import Storage
 
 _QUESTIONS = 8
 """Rounds of questions for one request; a copy has two places, and a bulk delete as many as it likes."""
@@ -110,6 +111,12 @@ class ForwardGate:
         if not passage.application:
             passage.application = application_in(wire.headers)
         return self._attempt(passage, subject, wire, _QUESTIONS)
+
+    def buckets(
+        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Mapping[str, Storage]
+    ) -> BucketsShown:
+        """Return the buckets to show once stores told of theirs, by the policy now in force. Raise Refused."""
+        return _buckets(passage, self._state(), subject, wire, told)
 
     def _attempt(
         self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
@@ -354,24 +361,40 @@ def _of_bucket(case: _Case) -> Allow:
     raise _refused(case.passage, denial or Deny(Reason.NO_READ_DATA))
 
 
-def _buckets(passage: Passage, state: PolicyState, subject: Subject, wire: ForwardWire) -> BucketsShown:
-    """Return the listed buckets that the subject may know of. Raise Refused."""
+def _buckets(
+    passage: Passage, state: PolicyState, subject: Subject, wire: ForwardWire, told: Mapping[str, Storage] | None = None
+) -> BucketsShown:
+    """Return the buckets that the subject may know of: those that are listed, and of those that stores told. Refused.
+
+    Without what stores told, those are named that have to be asked.
+    """
     asked = service_operation(wire)
     passage.call = asked.operation.s3_name
     if not state.remote_signing:
         raise Refused(Reason.REMOTE_SIGNING_OFF, "off for the whole system")
     refusals = {name: refusal_of(state, catalog, subject) for name, catalog in state.catalogs.items()}
-    if None not in refusals.values():
+    served = [catalog for name, catalog in state.catalogs.items() if refusals[name] is None]
+    if not served:
         raise next(iter(refusals.values()), None) or Refused(Reason.CATALOG_UNKNOWN, "there is no catalog")
+    places = dict(state.buckets.listed())
+    for bucket, storage in (told or {}).items():
+        # What lies in one storage says nothing of a bucket of that name in another.
+        found = [each for each in state.buckets.of(bucket) if each.storage.name == storage.name]
+        places.setdefault(bucket, tuple(found))
     shown = [
         bucket
-        for bucket, listed in state.buckets.listed()
+        for bucket, reached in places.items()
         if any(
-            refusals[reached.catalog.name] is None
-            and isinstance(decide_bucket(state, reached.catalog, subject, bucket), Allow)
-            for reached in listed
+            refusals[each.catalog.name] is None
+            and isinstance(decide_bucket(state, each.catalog, subject, bucket), Allow)
+            for each in reached
         )
     ]
     names = sorted(name for name in shown if name.startswith(asked.prefix or "") and name > asked.after)
     most = asked.most
-    return BucketsShown(tuple(names[:most]), asked.prefix, names[most - 1] if len(names) > most else "")
+    to_ask: dict[str, Storage] = {}
+    if told is None:
+        to_ask = {storage.name: storage for catalog in served for storage in unlisted(state, catalog, subject)}
+    return BucketsShown(
+        tuple(names[:most]), asked.prefix, names[most - 1] if len(names) > most else "", tuple(to_ask.values())
+    )

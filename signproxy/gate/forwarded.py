@@ -9,6 +9,7 @@ import msgspec
 from signproxy.errors import Reason
 from signproxy.model import Allow, Authority, Deny
 from signproxy.s3.forwarded import Forwardable
+from signproxy.s3.storage import Storage
 
 
 class RefusedKey(NamedTuple):
@@ -37,6 +38,8 @@ class BucketsShown(msgspec.Struct, frozen=True, gc=False):
     """What was asked for, where something was."""
     next_token: str = ""
     """Where the next part of the list goes on; empty at its end."""
+    unlisted: tuple[Storage, ...] = ()
+    """Storages that have to be asked first: of the buckets that clients make, the policy knows no names."""
 
 
 class Together(msgspec.Struct, frozen=True, gc=False):

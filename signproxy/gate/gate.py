@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -27,6 +27,7 @@ from signproxy.s3.classify import classify
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request, WireRequest
+from signproxy.s3.storage import Storage
 
 __all__ = ["CatalogAddress", "Gate"]
 
@@ -123,6 +124,12 @@ class Gate:
     ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
         """Return what may be forwarded of a request to the S3 listener, or the buckets to show. Raise Refused."""
         return self._forward.judge(passage, subject, wire)
+
+    def buckets_to_show(
+        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Mapping[str, Storage]
+    ) -> BucketsShown:
+        """Return the buckets to show once stores told of theirs. Raise Refused."""
+        return self._forward.buckets(passage, subject, wire, told)
 
     def _admit(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Run the checks of the catalog, and remember that they passed for these very values."""

@@ -135,6 +135,8 @@ class Recorder:
         event.detail = detail
         event.access_key_id = passage.access_key_id
         event.expires_at = passage.expires_at
+        if passage.outcome is not None:
+            _at_the_store(event, passage.outcome)
         self._take(passage, event)
         passage.closed = True
         self._metrics.answered(passage.kind.value, verdict.value, reason.code, event.total_us)

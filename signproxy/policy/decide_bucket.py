@@ -12,6 +12,7 @@ from signproxy.policy.reach import grants_at
 from signproxy.policy.rights import SIGN_S3_READ_REQUEST, Rights, granted
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import NO_GRANTS, Grants
+from signproxy.s3.storage import Storage
 
 
 def decide_bucket(state: PolicyState, catalog: Catalog, subject: Subject, bucket: str) -> Allow | Deny:
@@ -34,6 +35,15 @@ def decide_bucket(state: PolicyState, catalog: Catalog, subject: Subject, bucket
         return Allow(None, BucketAuthority(catalog.name, bucket))
     detail = f"principal {subject.effective.name!r} may read nothing in bucket {bucket!r} of catalog {catalog.name!r}"
     return Deny(Reason.NO_READ_DATA, detail)
+
+
+def unlisted(state: PolicyState, catalog: Catalog, subject: Subject) -> tuple[Storage, ...]:
+    """Return the storages of which only the store knows which buckets a subject may know of: clients make them."""
+    rights = state.rights(subject.effective, catalog)
+    if rights is None or any(scope.namespace for scope in subject.caller.scopes):
+        return ()
+    patterns = [volume for volume in catalog.volumes if volume.is_pattern and VOLUME_READ & mask_in(rights, volume)]
+    return tuple([catalog.storages[name] for name in dict.fromkeys(volume.storage for volume in patterns)])
 
 
 def _tables_in(catalog: Catalog, bucket: str) -> Grants | None:

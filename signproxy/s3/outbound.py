@@ -41,6 +41,9 @@ def outbound_of(storage: Storage, bucket: str) -> Outbound:
 
 
 def _in_host(storage: Storage, endpoint: Endpoint, bucket: str) -> bool:
+    if not bucket:
+        # What is asked of the service itself names none.
+        return False
     if Style.PATH not in endpoint.styles:
         return True
     if storage.kind is not StorageKind.AWS or Style.VIRTUAL_HOST not in endpoint.styles:

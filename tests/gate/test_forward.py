@@ -163,6 +163,16 @@ async def test_buckets_are_listed_to_whoever_reads_in_them() -> None:
     rest = await site.ask(wire(bucket="", query="max-buckets=1&prefix=my-&continuation-token=my-bucket"), "reader")
     assert rest == BucketsShown(("my-other",), "my-")
     assert await site.reason(service, "stranger") is Reason.PRINCIPAL_UNKNOWN
+    owned = await site.ask(service, "owner")
+    assert isinstance(owned, BucketsShown)
+    # The names in `tmp-*` are the store's to tell, and only of the storage that the volume is in.
+    backup, main = (site.state.catalogs["lake"].storages[name] for name in ("backup", "main"))
+    assert owned.unlisted == (backup,)
+    told = {"tmp-1": backup, "tmp-2": main, "elsewhere": backup, "vault": backup}
+    shown = site.gate.buckets_to_show(site.passage, Subject.of(caller("owner")), service, told)
+    assert shown == BucketsShown(tuple(sorted({*owned.names, "tmp-1"})))
+    kept = site.gate.buckets_to_show(site.passage, Subject.of(caller("reader")), service, told)
+    assert kept == BucketsShown(("my-bucket", "my-other"))
     assert await site.ask(service, "reader") is not None
     assert (site.passage.call, site.passage.method) == ("ListBuckets", "GET")
     assert await site.reason(wire("PUT", bucket=""), "reader") is not Reason.ALLOWED

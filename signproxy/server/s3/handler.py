@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
 from signproxy.s3.codes import s3_answer
 from signproxy.s3.forwarded import ForwardWire, is_bulk_delete
+from signproxy.s3.storage import Storage
 from signproxy.server.bodies import FOR_TOO_MUCH
 from signproxy.server.limits import Hold, Limits
 from signproxy.server.message import read_request_id
@@ -160,6 +162,9 @@ class S3Handler:
             passed = judged if isinstance(judged, Passed | BucketsShown) else await judged
             if isinstance(passed, BucketsShown):
                 passage.judged_ns = perf_counter_ns()
+                if passed.unlisted:
+                    told = await self._buckets_of(rooms, turn, passed.unlisted)
+                    passed = rooms.gate.buckets_to_show(passage, subject, wire, told)
                 self._recorder.answered(passage)
                 answer.closes = answer.closes or not body.ended
                 guest.write(buckets(passed, turn.origin, closes=answer.closes))
@@ -173,6 +178,15 @@ class S3Handler:
             self._recorder.forwarded(passage, passed, outcome)
         finally:
             self.transfers.end(name)
+
+    async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> Mapping[str, Storage]:
+        """Ask storages for their buckets: which of them are shown is not theirs to say."""
+        self._recorder.reserve(turn.passage)
+        turn.passage.outcome = outcome = ForwardOutcome(status=200)
+        told: dict[str, Storage] = {}
+        for storage in storages:
+            told |= dict.fromkeys(await rooms.forwarder.buckets(storage, turn.guest, outcome), storage)
+        return told
 
     async def _read_whole(self, name: str, body: Incoming, answer: Answer) -> bytes:
         """Read the body of a bulk delete: only it says which keys are meant."""

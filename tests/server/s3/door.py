@@ -49,18 +49,22 @@ tables:
   - {name: t2, namespace: ns, location: "s3://data/wh/t2"}
 volumes:
   - {name: raw, storage: main, bucket: other, operations: object, keys: s3}
-catalog_roles: {lake: [reader, writer, raw]}
+  - {name: made, storage: main, bucket: "made-*", operations: all, keys: s3}
+catalog_roles: {lake: [reader, writer, raw, maker]}
 principal_roles:
   readers: {lake: [reader]}
   writers: {lake: [writer, raw]}
+  makers: {lake: [maker]}
 principals:
   reader: {roles: [readers]}
   writer: {roles: [writers]}
+  maker: {roles: [makers]}
   nobody: {roles: []}
 grants:
   - {role: reader, namespace: ns, table: t1, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA]}
   - {role: writer, namespace: ns, table: t1, privileges: [TABLE_REMOTE_SIGN, TABLE_WRITE_DATA]}
   - {role: raw, volume: raw, privileges: [VOLUME_WRITE_DATA]}
+  - {role: maker, volume: made, privileges: [VOLUME_READ_DATA]}
 """
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from signproxy.audit.event import Verdict
 from signproxy.audit.sink import MemorySink
 from signproxy.config.s3 import S3LimitSettings
 from signproxy.config.settings import LimitSettings, Settings
@@ -103,6 +104,56 @@ async def test_buckets_are_those_that_the_caller_may_know_of() -> None:
         assert re.findall(rb"<Name>(.*?)</Name>", answer.body) == [b"data", b"other"]
         assert [event.call for event in door.events()] == ["ListBuckets", "ListBuckets"]
         assert not door.upstream.requests
+
+
+def _told(*names: str, token: str = "") -> bytes:
+    buckets = "".join(f"<Bucket><Name>{name}</Name></Bucket>" for name in names)
+    following = f"<ContinuationToken>{token}</ContinuationToken>" if token else ""
+    owner = "<Owner><DisplayName>o</DisplayName></Owner>"
+    return f"<ListAllMyBucketsResult>{owner}<Buckets>{buckets}</Buckets>{following}</ListAllMyBucketsResult>".encode()
+
+
+async def test_buckets_that_clients_made_are_shown_to_whoever_may_know_of_them() -> None:
+    """A client would make a bucket and not find it, or find the buckets of everybody."""
+    pages = [_told("data", "made-1", "others-1", token="a b/c"), _told("made-2", "zzz")]
+
+    async def script(talk: Talk) -> None:
+        while True:
+            asked = await talk.request()
+            await talk.answer(pages["continuation" in asked.target])
+
+    async with opened(script) as door:
+        answer = await door.ask("GET", "/", who="maker")
+        assert re.findall(rb"<Name>(.*?)</Name>", answer.body) == [b"made-1", b"made-2"]
+        assert [asked.target for asked in door.upstream.requests] == ["/", "/?continuation-token=a%20b%2Fc"]
+        assert "AKIAEXAMPLE0000STORE" in door.upstream.requests[0].head.decode()
+        event = door.event
+        assert (event.call, event.decision, event.upstream_status) == ("ListBuckets", Verdict.ALLOW, 200)
+        answer = await door.ask("GET", "/?max-buckets=1&prefix=made-", who="maker")
+        assert re.findall(rb"<Name>(.*?)</Name>", answer.body) == [b"made-1"]
+        assert b"<ContinuationToken>made-1<" in answer.body
+
+
+async def test_a_store_that_may_not_list_its_buckets_shows_none_of_them() -> None:
+    """Keys that may read objects and list no buckets are what careful people give signproxy."""
+    async with opened(serving(b"<Error/>", status="403 Forbidden")) as door:
+        answer = await door.ask("GET", "/", who="maker")
+        assert (answer.status, re.findall(rb"<Name>(.*?)</Name>", answer.body)) == (200, [])
+        assert door.event.upstream_status == 403
+
+
+@pytest.mark.parametrize(
+    "document", (b"<html>", b"\xff", _told("made-1", token="again")), ids=("html", "bytes", "endless")
+)
+async def test_a_store_that_answers_with_no_list_of_buckets_is_told_of(document: bytes) -> None:
+    """An empty list would look like a store that lost everything; an endless one would never end."""
+    async with opened(serving(document)) as door:
+        answer = await door.ask("GET", "/", who="maker")
+        if b"again" in document:
+            assert answer.status == 200
+            assert len(door.upstream.requests) == 100
+        else:
+            assert (answer.status, door.event.reason) == (502, "store_invalid")
 
 
 async def test_keys_of_a_bulk_delete_are_judged_one_by_one() -> None:

@@ -14,8 +14,8 @@ from signproxy.catalog.client_properties import passed
 from signproxy.catalog.json_object import JsonInvalid, read_list, read_object, read_string
 from signproxy.errors import Reason, Refused
 
-# Neither is asked of the client's catalog before there is a configuration; credentials are never handed out.
-_UNADVERTISED = {CallKind.CONFIG, CallKind.TOKENS, CallKind.LOAD_CREDENTIALS}
+# Neither is asked of the client's catalog once there is a configuration.
+_UNADVERTISED = {CallKind.CONFIG, CallKind.TOKENS}
 ADVERTISED = frozenset(kind.value for kind in CallKind if kind not in _UNADVERTISED)
 """The routes that an upstream may say to have. Others would not pass, so no client is told of them."""
 
@@ -33,6 +33,9 @@ VIEW_ROUTES = tuple(
     kind.value for kind in (_K.LIST_VIEWS, _K.LOAD_VIEW, _K.CREATE_VIEW, _K.REPLACE_VIEW, _K.DROP_VIEW, _K.RENAME_VIEW)
 )
 """What it has besides if it says that it has views."""
+
+CREDENTIALS_ROUTE = _K.LOAD_CREDENTIALS.value
+"""Answered here, whatever the upstream has: with no credentials, and never with the upstream's."""
 
 _SAYS_VIEWS = "view-endpoints-supported"
 _LIFETIME = re.compile(r"P(?:[0-9]{1,9}[YMWD]){0,4}(?:T(?:[0-9]{1,9}(?:\.[0-9]{1,9})?[HMS]){1,3})?")
@@ -65,7 +68,7 @@ def config_answer(upstream: bytes, own: ClientConfig) -> bytes:
         merged = _Merged(
             defaults=defaults | own.defaults,
             overrides=overrides | own.overrides,
-            endpoints=list(dict.fromkeys([*_routes(told, views=views), *own.endpoints])),
+            endpoints=list(dict.fromkeys([*_routes(told, views=views), CREDENTIALS_ROUTE, *own.endpoints])),
             idempotency_key_lifetime=_lifetime(told),
         )
     except JsonInvalid as invalid:

@@ -9,7 +9,7 @@ import pytest
 
 from signproxy.catalog.call import CallKind
 from signproxy.catalog.client_config import SIGN_ROUTES, client_config
-from signproxy.catalog.config_answer import ADVERTISED, DEFAULT_ROUTES, VIEW_ROUTES, config_answer
+from signproxy.catalog.config_answer import ADVERTISED, CREDENTIALS_ROUTE, DEFAULT_ROUTES, VIEW_ROUTES, config_answer
 from signproxy.errors import Reason, Refused
 from signproxy.policy.catalog import Catalog
 from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style
@@ -86,11 +86,12 @@ def test_a_separator_of_levels_is_left_out() -> None:
 
 
 def test_only_routes_that_pass_are_told() -> None:
-    """A client would rely on what is refused; credentials above all are not handed out."""
+    """A client would rely on what is refused, or miss what is served."""
     assert told(FIXTURE)["endpoints"] == [
         "GET /v1/{prefix}/namespaces",
         "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+        "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
         *SIGN_ROUTES,
     ]
     assert "POST" not in told(FIXTURE, signing=False)["endpoints"][:2]
@@ -101,11 +102,11 @@ def test_only_routes_that_pass_are_told() -> None:
 @pytest.mark.parametrize("where", ("defaults", "overrides"))
 def test_a_server_that_does_not_say_has_the_usual_routes(endpoints: dict[str, object], where: str) -> None:
     """What is sent replaces the client's own list: with the sign route alone it would find a catalog without tables."""
-    assert told(endpoints)["endpoints"] == [*DEFAULT_ROUTES, *SIGN_ROUTES]
+    assert told(endpoints)["endpoints"] == [*DEFAULT_ROUTES, CREDENTIALS_ROUTE, *SIGN_ROUTES]
     with_views = told({**endpoints, where: {"view-endpoints-supported": "TRUE"}})
-    assert with_views["endpoints"] == [*DEFAULT_ROUTES, *VIEW_ROUTES, *SIGN_ROUTES]
+    assert with_views["endpoints"] == [*DEFAULT_ROUTES, *VIEW_ROUTES, CREDENTIALS_ROUTE, *SIGN_ROUTES]
     without = told({**endpoints, where: {"view-endpoints-supported": "false"}})
-    assert without["endpoints"] == [*DEFAULT_ROUTES, *SIGN_ROUTES]
+    assert without["endpoints"] == [*DEFAULT_ROUTES, CREDENTIALS_ROUTE, *SIGN_ROUTES]
 
 
 def test_the_usual_routes_are_the_specifications() -> None:
@@ -116,7 +117,6 @@ def test_the_usual_routes_are_the_specifications() -> None:
     assert {kind.value for kind in CallKind} - ADVERTISED == {
         "GET /v1/config",
         "POST /v1/oauth/tokens",
-        "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
     }
 
 

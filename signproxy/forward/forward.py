@@ -45,7 +45,9 @@ _GUARDED = (Operation.PUT_OBJECT, _COMPLETE)
 _REPEATABLE = frozenset(("GET", "HEAD", "PUT", "DELETE"))
 _WITH_BODY = frozenset(("PUT", "POST"))
 _WITHOUT = Passage(_NONE)
-_OK = 200
+_OK, _FAILED = 200, 500
+_LISTS_NONE = (403, 405, 501)
+"""Its keys may not list buckets, or it knows no such list."""
 _NO_BODY = "Content-Length: 0\r\n"
 _IN_CHUNKS = "Transfer-Encoding: chunked\r\n"
 
@@ -143,7 +145,7 @@ class Forwarder:
         return outcome
 
     async def buckets(self, storage: Storage, client: Channel, outcome: ForwardOutcome) -> tuple[str, ...]:
-        """Return the buckets of a storage; none where its credentials may not list them. Raise Refused.
+        """Return the buckets of a storage; none where its keys may not list them. Raise Refused.
 
         `outcome` gets what the store said last.
         """
@@ -185,7 +187,13 @@ class Forwarder:
             exchange.end(reusable=reusable)
         outcome.upstream_status = head.status
         outcome.upstream_request_id = head.fields.get(REQUEST_ID, "").partition(",")[0]
-        return document if head.status == _OK else b""
+        if head.status in _LISTS_NONE:
+            return b""
+        if head.status != _OK:
+            # An empty list would look like a store that lost everything.
+            reason = Reason.STORE_UNAVAILABLE if head.status >= _FAILED else Reason.STORE_INVALID
+            raise Refused(reason, f"storage {storage.name!r} answered ListBuckets with {head.status}")
+        return document
 
     async def _upload(self, upload: _Upload, body: Incoming) -> Heard:
         """Send the request with its body, and return the head of the answer."""
@@ -224,7 +232,8 @@ class Forwarder:
             if change is None and operation in SLOW:
                 verdict = BodyVerdict()
                 watch = verdict
-                if operation is _COMPLETE:
+                # What came in a coding all the same is passed on: the upload is complete, whatever is told of it.
+                if operation is _COMPLETE and "content-encoding" not in head.fields:
                     watch = located = Located(answer.location, verdict)
                     # A length that was announced would not be that of the changed document.
                     change = located.whole if head.body is _SIZED else None

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterable
 
 from signproxy.forward.verdict import BodyVerdict
+from signproxy.s3.answers import escaped
 
 _MOST = 16 * 1024
 """Bytes of a document that are held; a key of a thousand bytes takes six thousand, escaped."""
 _BEFORE = re.compile(rb"(?:\s++|<\?xml[^<>]*+\?>)*+")
 _LOCATION = re.compile(rb"(<Location>)[^<]*+(</Location>)")
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_SPECIAL = re.compile("[&<>]")
 
 
 class Located:
@@ -25,7 +24,7 @@ class Located:
     __slots__ = ("_held", "_location", "_verdict")
 
     def __init__(self, location: str, verdict: BodyVerdict) -> None:
-        self._location = _SPECIAL.sub(lambda found: _ESCAPES[found[0]], location).encode("latin-1")
+        self._location = escaped(location).encode()
         self._verdict = verdict
         self._held: bytes | None = b""
         """What came of the document so far; None once it has gone on."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.buckets import shown
 from signproxy.gate.context import application_in
 from signproxy.gate.forwarded import BucketsShown, Passed, RefusedKey, Together
 from signproxy.gate.observing import OBSERVABLE, observed, unguarded
 from signproxy.gate.passage import Passage
-from signproxy.gate.reach import Reach, refusal_of
+from signproxy.gate.reach import Reach
 from signproxy.gate.scope import check_carried
 from signproxy.inventory.asked import Found
 from signproxy.inventory.learned_resolver import LearnedResolver
@@ -22,7 +23,7 @@ from signproxy.policy.buckets import Reached
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.containment import addressed
 from signproxy.policy.decide import decide
-from signproxy.policy.decide_bucket import decide_bucket, unlisted
+from signproxy.policy.decide_bucket import decide_bucket
 from signproxy.policy.decide_volume import decide_volume
 from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
@@ -35,7 +36,6 @@ from signproxy.s3.forwarded import (
     classify_forwarded,
     decoded_key,
     list_prefix,
-    service_operation,
 )
 from signproxy.s3.key import check_key
 from signproxy.s3.operation import Operation
@@ -113,10 +113,10 @@ class ForwardGate:
         return self._attempt(passage, subject, wire, _QUESTIONS)
 
     def buckets(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Mapping[str, Storage]
+        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[tuple[str, Storage]]
     ) -> BucketsShown:
         """Return the buckets to show once stores told of theirs, by the policy now in force. Raise Refused."""
-        return _buckets(passage, self._state(), subject, wire, told)
+        return shown(passage, self._state(), subject, wire, told)
 
     def _attempt(
         self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
@@ -125,7 +125,7 @@ class ForwardGate:
         passage.deny = None
         try:
             if not wire.bucket:
-                return _buckets(passage, state, subject, wire)
+                return shown(passage, state, subject, wire)
             reached = self._reach.of(state, subject, wire.bucket)
             passage.catalog = reached[0].catalog.name
             return self._judged(_Case(passage, subject, wire, state, reached))
@@ -359,42 +359,3 @@ def _of_bucket(case: _Case) -> Allow:
             return decision
         denial = denial or decision
     raise _refused(case.passage, denial or Deny(Reason.NO_READ_DATA))
-
-
-def _buckets(
-    passage: Passage, state: PolicyState, subject: Subject, wire: ForwardWire, told: Mapping[str, Storage] | None = None
-) -> BucketsShown:
-    """Return the buckets that the subject may know of: those that are listed, and of those that stores told. Refused.
-
-    Without what stores told, those are named that have to be asked.
-    """
-    asked = service_operation(wire)
-    passage.call = asked.operation.s3_name
-    if not state.remote_signing:
-        raise Refused(Reason.REMOTE_SIGNING_OFF, "off for the whole system")
-    refusals = {name: refusal_of(state, catalog, subject) for name, catalog in state.catalogs.items()}
-    served = [catalog for name, catalog in state.catalogs.items() if refusals[name] is None]
-    if not served:
-        raise next(iter(refusals.values()), None) or Refused(Reason.CATALOG_UNKNOWN, "there is no catalog")
-    places = dict(state.buckets.listed())
-    for bucket, storage in (told or {}).items():
-        # What lies in one storage says nothing of a bucket of that name in another.
-        found = [each for each in state.buckets.of(bucket) if each.storage.name == storage.name]
-        places.setdefault(bucket, tuple(found))
-    shown = [
-        bucket
-        for bucket, reached in places.items()
-        if any(
-            refusals[each.catalog.name] is None
-            and isinstance(decide_bucket(state, each.catalog, subject, bucket), Allow)
-            for each in reached
-        )
-    ]
-    names = sorted(name for name in shown if name.startswith(asked.prefix or "") and name > asked.after)
-    most = asked.most
-    to_ask: dict[str, Storage] = {}
-    if told is None:
-        to_ask = {storage.name: storage for catalog in served for storage in unlisted(state, catalog, subject)}
-    return BucketsShown(
-        tuple(names[:most]), asked.prefix, names[most - 1] if len(names) > most else "", tuple(to_ask.values())
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -126,7 +126,7 @@ class Gate:
         return self._forward.judge(passage, subject, wire)
 
     def buckets_to_show(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Mapping[str, Storage]
+        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[tuple[str, Storage]]
     ) -> BucketsShown:
         """Return the buckets to show once stores told of theirs. Raise Refused."""
         return self._forward.buckets(passage, subject, wire, told)

@@ -256,6 +256,19 @@ async def test_a_completed_upload_is_where_the_client_asked_for_it(chunks: int) 
         assert [outcome.completed for outcome in rig.outcomes] == ["completed"] * 2
 
 
+async def test_a_completed_upload_told_of_in_a_coding_is_told_of_all_the_same() -> None:
+    """The object is there: an error in place of the answer would have it written again."""
+    async with (
+        Upstream(serving(b"\x1f\x8bpacked", "Content-Encoding: gzip\r\n")) as store,
+        serving_rig(Rig(storage(store.port))) as rig,
+        connected(rig) as client,
+    ):
+        rig.story = Story(operation=Operation.COMPLETE_MULTIPART_UPLOAD)
+        await client.send(request("POST", body=b"<CompleteMultipartUpload/>"))
+        assert (await client.answer())[1] == b"\x1f\x8bpacked"
+        assert rig.outcomes[0].status == 200
+
+
 async def test_a_client_that_reads_slowly_slows_down_the_store() -> None:
     """A slow reader of a large object would fill the memory."""
     size = 64 * 1024 * 1024

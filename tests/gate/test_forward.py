@@ -168,7 +168,7 @@ async def test_buckets_are_listed_to_whoever_reads_in_them() -> None:
     # The names in `tmp-*` are the store's to tell, and only of the storage that the volume is in.
     backup, main = (site.state.catalogs["lake"].storages[name] for name in ("backup", "main"))
     assert owned.unlisted == (backup,)
-    told = {"tmp-1": backup, "tmp-2": main, "elsewhere": backup, "vault": backup}
+    told = [("tmp-1", backup), ("tmp-1", main), ("tmp-2", main), ("elsewhere", backup), ("vault", backup)]
     shown = site.gate.buckets_to_show(site.passage, Subject.of(caller("owner")), service, told)
     assert shown == BucketsShown(tuple(sorted({*owned.names, "tmp-1"})))
     kept = site.gate.buckets_to_show(site.passage, Subject.of(caller("reader")), service, told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -179,13 +179,13 @@ class S3Handler:
         finally:
             self.transfers.end(name)
 
-    async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> Mapping[str, Storage]:
+    async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> list[tuple[str, Storage]]:
         """Ask storages for their buckets: which of them are shown is not theirs to say."""
         self._recorder.reserve(turn.passage)
         turn.passage.outcome = outcome = ForwardOutcome(status=200)
-        told: dict[str, Storage] = {}
+        told: list[tuple[str, Storage]] = []
         for storage in storages:
-            told |= dict.fromkeys(await rooms.forwarder.buckets(storage, turn.guest, outcome), storage)
+            told += [(bucket, storage) for bucket in await rooms.forwarder.buckets(storage, turn.guest, outcome)]
         return told
 
     async def _read_whole(self, name: str, body: Incoming, answer: Answer) -> bytes:

@@ -134,6 +134,15 @@ async def test_buckets_that_clients_made_are_shown_to_whoever_may_know_of_them()
         assert b"<ContinuationToken>made-1<" in answer.body
 
 
+@pytest.mark.parametrize("status", ("503 Slow Down", "500 Internal Server Error", "400 Bad Request"))
+async def test_a_store_that_fails_to_list_its_buckets_has_not_lost_them(status: str) -> None:
+    """A client that mirrors what it sees would remove everything on its other side."""
+    async with opened(serving(b"<Error/>", status=status)) as door:
+        answer = await door.ask("GET", "/", who="maker")
+        assert answer.status in (502, 503)
+        assert (door.event.reason[:6], door.event.upstream_status) == ("store_", int(status[:3]))
+
+
 async def test_a_store_that_may_not_list_its_buckets_shows_none_of_them() -> None:
     """Keys that may read objects and list no buckets are what careful people give signproxy."""
     async with opened(serving(b"<Error/>", status="403 Forbidden")) as door:

@@ -1,0 +1,59 @@
+"""Answer a list of buckets: what the policy lists, and of what stores tell, what it has patterns for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from signproxy.errors import Reason, Refused
+from signproxy.gate.forwarded import BucketsShown
+from signproxy.gate.passage import Passage
+from signproxy.gate.reach import refusal_of
+from signproxy.model import Allow, Subject
+from signproxy.policy.decide_bucket import decide_bucket, unlisted
+from signproxy.policy.state import PolicyState
+from signproxy.s3.forwarded import ForwardWire, service_operation
+from signproxy.s3.storage import Storage
+
+
+def shown(
+    passage: Passage,
+    state: PolicyState,
+    subject: Subject,
+    wire: ForwardWire,
+    told: Sequence[tuple[str, Storage]] | None = None,
+) -> BucketsShown:
+    """Return the buckets that the subject may know of: those that are listed, and of those that stores told. Refused.
+
+    Without what stores told, those are named that have to be asked.
+    """
+    asked = service_operation(wire)
+    passage.call = asked.operation.s3_name
+    if not state.remote_signing:
+        raise Refused(Reason.REMOTE_SIGNING_OFF, "off for the whole system")
+    refusals = {name: refusal_of(state, catalog, subject) for name, catalog in state.catalogs.items()}
+    served = [catalog for name, catalog in state.catalogs.items() if refusals[name] is None]
+    if not served:
+        raise next(iter(refusals.values()), None) or Refused(Reason.CATALOG_UNKNOWN, "there is no catalog")
+    places = dict(state.buckets.listed())
+    for bucket, storage in told or ():
+        # What lies in one storage says nothing of a bucket of that name in another.
+        found = tuple([each for each in state.buckets.of(bucket) if each.storage.name == storage.name])
+        if found:
+            places.setdefault(bucket, found)
+    known = [
+        bucket
+        for bucket, reached in places.items()
+        if any(
+            refusals[each.catalog.name] is None
+            and isinstance(decide_bucket(state, each.catalog, subject, bucket), Allow)
+            for each in reached
+        )
+    ]
+    names = sorted(name for name in known if name.startswith(asked.prefix or "") and name > asked.after)
+    most = asked.most
+    to_ask: dict[str, Storage] = {}
+    if told is None:
+        to_ask = {storage.name: storage for catalog in served for storage in unlisted(state, catalog, subject)}
+    return BucketsShown(
+        tuple(names[:most]), asked.prefix, names[most - 1] if len(names) > most else "", tuple(to_ask.values())
+    )

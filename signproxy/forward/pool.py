@@ -13,6 +13,7 @@ from signproxy.forward.addresses import Address
 from signproxy.forward.times import Times
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.heads import ResponseHeads
+from signproxy.transfer.tls_channel import TlsChannel
 
 Connect = Callable[[Address], Awaitable[Channel]]
 
@@ -192,9 +193,16 @@ class Pool:
 
 
 async def _open(address: Address) -> Channel:
-    _, channel = await asyncio.get_running_loop().create_connection(
-        Channel, address.host, address.port, ssl=address.context
-    )
+    loop = asyncio.get_running_loop()
+    context = address.context
+    if context is None:
+        return (await loop.create_connection(Channel, address.host, address.port))[1]
+    _, channel = await loop.create_connection(partial(TlsChannel, context, address.host), address.host, address.port)
+    try:
+        await channel.secured()
+    except BaseException:
+        channel.abort()
+        raise
     return channel
 
 

@@ -113,7 +113,10 @@ class Outgoing:
             return
         if self.body is Body.SIZED:
             self.left -= size
-        self.channel.write(piece if isinstance(piece, bytes) else bytes(piece))
+        if isinstance(piece, memoryview):
+            self.channel.write_view(piece)
+        else:
+            self.channel.write(bytes(piece))
 
     def finish(self) -> None:
         """Send what ends the body, without waiting."""

@@ -17,6 +17,7 @@ import uvloop
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.head import Body
+from signproxy.transfer.tls_channel import TlsChannel
 from tests.authority import Authority
 
 T = TypeVar("T")
@@ -65,11 +66,12 @@ async def connected(wire: Wire = Wire.TCP, *, small: bool = False) -> AsyncItera
 
     with tempfile.TemporaryDirectory() as directory:
         listening, address = _listening(wire, directory, small=small)
-        server_tls, client_tls = _contexts() if wire is Wire.TLS else (None, None)
+        server_tls, client_tls = contexts() if wire is Wire.TLS else (None, None)
         if wire is Wire.UNIX:
             server = await loop.create_unix_server(Far, sock=listening)
         else:
             server = await loop.create_server(Far, sock=listening, ssl=server_tls)
+        near: Channel
         dialled = socket.socket(listening.family)
         dialled.setblocking(False)
         if small:
@@ -77,9 +79,10 @@ async def connected(wire: Wire = Wire.TCP, *, small: bool = False) -> AsyncItera
         await loop.sock_connect(dialled, address)
         if wire is Wire.UNIX:
             _, near = await loop.create_unix_connection(Channel, sock=dialled)
+        elif client_tls is not None:
+            near = await _secured(client_tls, dialled)
         else:
-            name = "localhost" if client_tls else None
-            _, near = await loop.create_connection(Channel, sock=dialled, ssl=client_tls, server_hostname=name)
+            _, near = await loop.create_connection(Channel, sock=dialled)
         far = await accepted
         server.close()
         try:
@@ -90,6 +93,13 @@ async def connected(wire: Wire = Wire.TCP, *, small: bool = False) -> AsyncItera
             # Transports close their sockets in the loop's next rounds.
             for _ in range(5):
                 await asyncio.sleep(0.001)
+
+
+async def _secured(context: ssl.SSLContext, dialled: socket.socket) -> Channel:
+    loop = asyncio.get_running_loop()
+    _, channel = await loop.create_connection(lambda: TlsChannel(context, "localhost"), sock=dialled)
+    await channel.secured()
+    return channel
 
 
 def _listening(wire: Wire, directory: str, *, small: bool) -> tuple[socket.socket, Any]:
@@ -110,7 +120,8 @@ def _shrink(bound: socket.socket) -> None:
 _made: list[tuple[ssl.SSLContext, ssl.SSLContext]] = []
 
 
-def _contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return those of a server called localhost, and of a client that believes it."""
     if not _made:
         authority = Authority()
         pair = authority.issue("localhost")

@@ -252,3 +252,34 @@ def test_two_tasks_cannot_wait_for_the_same() -> None:
             assert (near.take(0), near.take(2), near.take(9), near.take(1)) == (b"", b"ab", b"c", b"")
 
     run("asyncio", main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", Wire)
+def test_memory_may_change_once_it_was_given_to_be_sent(loop: str, wire: Wire) -> None:
+    """Pieces stand in memory that all connections read into: what waits to be sent must be nobody else's by then."""
+
+    async def main() -> None:
+        async with connected(wire, small=True) as (near, far):
+            reading = asyncio.create_task(read_all(far, 40 * 50_000))
+            memory = bytearray(50_000)
+            for number in range(40):
+                memory[:] = bytes([number]) * len(memory)
+                near.write_view(memoryview(memory))
+                memory[:] = b"x" * len(memory)
+                if number % 3 == 0:
+                    # Now and then all of it is gone, so that the next goes straight to the socket.
+                    await near.flushed(SECONDS)
+            assert await reading == b"".join(bytes([number]) * len(memory) for number in range(40))
+            far.abort()
+
+            async def pour() -> None:
+                while True:
+                    near.write_view(memoryview(memory))
+                    await asyncio.sleep(0.001)
+
+            with pytest.raises(ConnectionError):
+                # A connection may be half closed: that nobody takes anything shows when it is sent.
+                await pour()
+
+    run(loop, main())

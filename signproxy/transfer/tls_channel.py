@@ -1,0 +1,173 @@
+"""Carry bytes over one connection of TLS, without a buffer of its own for what is not there.
+
+The event loops' own TLS keeps some hundred KiB for each connection, and copies each byte once more than this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+from typing import cast
+
+from signproxy.transfer.channel import Buffer, Channel
+
+SEALED = 256 * 1024
+"""Read from the socket at a time. Each piece wakes its receiver once, so that small ones cost more."""
+FED = 64 * 1024
+"""Given to OpenSSL at a time: for each connection it keeps room for as much as it was once given."""
+_RECORD = 16 * 1024
+"""The most that one record of TLS holds; the beginning of one may have been received before."""
+
+
+class _Shared(threading.local):
+    """What all connections of an event loop use: each hands on what it got before the next one reads."""
+
+    def __init__(self) -> None:
+        self.sealed = memoryview(bytearray(SEALED))
+        self.opened = memoryview(bytearray(SEALED + _RECORD))
+
+
+_shared = _Shared()
+
+
+class TlsChannel(Channel):
+    """The client's side of a connection. What ends without TLS's own end is broken: anybody can have cut it."""
+
+    __slots__ = ("_incoming", "_opened", "_outgoing", "_over", "_sealed", "_secured", "_tls")
+
+    def __init__(self, context: ssl.SSLContext, host: str) -> None:
+        super().__init__()
+        self._sealed = _shared.sealed
+        self._opened = _shared.opened
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._secured: asyncio.Future[None] = self._loop.create_future()
+        self._over = False
+        """Whether the other side has said that it sends no more."""
+
+    async def secured(self) -> None:
+        """Return when it is known who is at the other side. Raise OSError where that is not who it should be."""
+        await self._secured
+
+    # -- what is sent ----------------------------------------------------------------------------------------------
+
+    def write(self, data: Buffer) -> None:
+        """Send it when it can be."""
+        if self._lost is not None or self._transport is None:
+            raise self._lost or ConnectionResetError("there is no connection yet")
+        view = memoryview(data)
+        try:
+            for at in range(0, len(view), FED):
+                self._tls.write(view[at : at + FED])
+            self._flush()
+        except ssl.SSLError as error:
+            self.abort()
+            raise ConnectionResetError(f"TLS: {error.reason}") from error
+
+    def write_view(self, view: memoryview) -> None:
+        """Send what stands in memory that may change afterwards."""
+        self.write(view)
+
+    # -- its end ---------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the connection when everything is sent."""
+        if self._transport is not None and not self.closed:
+            with contextlib.suppress(ssl.SSLError, ValueError):
+                # It has nothing to wait for: what the other side says to it is not read any more.
+                self._tls.unwrap()
+            self._flush()
+        super().close()
+
+    # -- what the event loop calls ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, by saying who is wanted."""
+        super().connection_made(transport)
+        self.is_tls = True
+        self._bare = -1
+        self._shake_hands()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Say where to read to."""
+        return self._sealed
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what arrived."""
+        if self._secured.done():
+            self._open(self._sealed[:nbytes])
+        else:
+            self._incoming.write(self._sealed[:nbytes])
+            self._shake_hands()
+
+    def eof_received(self) -> bool:
+        """Take note that nothing more comes: the connection is lost, unless the other side had said so."""
+        if not self._over:
+            self.abort()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        super().connection_lost(exc)
+        if not self._secured.done():
+            self._refuse(self._lost or ConnectionResetError())
+
+    # -- TLS -------------------------------------------------------------------------------------------------------
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except ssl.SSLError as error:
+            # The other side is told as well.
+            self._flush()
+            self._refuse(error)
+            return
+        self._flush()
+        self._secured.set_result(None)
+        self._open(self._sealed[:0])
+
+    def _refuse(self, error: Exception) -> None:
+        self._secured.set_exception(error)
+        # Whoever gave up waiting for it does not ask.
+        self._secured.exception()
+
+    def _open(self, sealed: memoryview) -> None:
+        """Decrypt all that was received, and hand it on."""
+        opened, filled = self._opened, 0
+        try:
+            for at in range(0, len(sealed), FED):
+                self._incoming.write(sealed[at : at + FED])
+                filled = self._decrypt(opened, filled)
+            if not sealed:
+                filled = self._decrypt(opened, filled)
+        except ssl.SSLError:
+            # Somebody has changed it on its way.
+            self.abort()
+        # An answer to what TLS itself asks in between.
+        self._flush()
+        if filled:
+            self._take(opened[:filled])
+        if self._over and not self._ended:
+            super().eof_received()
+
+    def _decrypt(self, opened: memoryview, filled: int) -> int:
+        """Decrypt what OpenSSL has whole, behind what is filled; return how much is filled then."""
+        read, size = self._tls.read, len(opened)
+        try:
+            # With a buffer it returns a number, whatever its annotation says.
+            while count := cast("int", read(size - filled, opened[filled:])):
+                filled += count
+            self._over = True
+        except ssl.SSLWantReadError:
+            pass
+        return filled
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and self._transport is not None:
+            self._transport.write(self._outgoing.read())

@@ -45,33 +45,10 @@ class AuditTrail:
     """
 
     __slots__ = (
-        "_aside",
-        "_budget",
-        "_callers",
-        "_changing",
-        "_closed",
-        "_closing",
-        "_dropped",
-        "_encoder",
-        "_errors",
-        "_give_up",
-        "_in_hand",
-        "_limit",
-        "_on_error",
-        "_policy",
-        "_problem",
-        "_queue",
-        "_refused",
-        "_room",
-        "_seq",
-        "_sink",
-        "_stalled_after",
-        "_thread",
-        "_unsafe_since",
-        "_wake",
-        "_written",
-        "boot_id",
-    )
+        "_aside", "_budget", "_callers", "_changing", "_closed", "_closing", "_dropped", "_encoder", "_errors",
+        "_give_up", "_in_hand", "_limit", "_on_error", "_policy", "_problem", "_queue", "_refused", "_room", "_seq",
+        "_sink", "_stalled_after", "_thread", "_unsafe_since", "_wake", "_written", "boot_id",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -142,33 +119,46 @@ class AuditTrail:
         Refused, as `accept` does: what has been served cannot be taken back. Whoever has a place gives it back with
         `fulfil`.
         """
-        at = time()
+        if self.reserve_at_once():
+            return True
         with self._changing:
-            if len(self._queue) >= self._room or at > self._stalled_after:
-                self._policy = policy
-                problem = self._open(at)
-                if problem and self._on_error is OnError.DENY:
-                    self._turn_away(kind, 1)
-                    raise Refused(Reason.AUDIT_UNAVAILABLE, problem)
-                if len(self._queue) >= self._room:
-                    return False
+            self._policy = policy
+            problem = self._open(time())
+            if problem and self._on_error is OnError.DENY:
+                self._turn_away(kind, 1)
+                raise Refused(Reason.AUDIT_UNAVAILABLE, problem)
+        return self.reserve_at_once()
+
+    def reserve_at_once(self) -> bool:
+        """Keep a place as `reserve` does where nothing stands against it; else False, and nothing has happened."""
+        with self._changing:
+            if len(self._queue) >= self._room or time() > self._stalled_after:
+                return False
             # A place that is kept is one that nobody else can have.
             self._limit -= 1
             self._room -= 1
         return True
 
+    def give_back(self) -> None:
+        """Give up a place for an event that will not come."""
+        with self._changing:
+            self._free()
+
     def fulfil(self, event: AuditEvent) -> None:
         """Take over the event for which a place was kept, however the writer is doing by now."""
         with self._changing:
-            self._limit += 1
+            self._free()
             if self._closed:
                 # Nobody writes any more: the hole in the numbers shows that one is missing.
                 self._seq += 1
                 self._dropped += 1
                 return
-            if self._room:
-                self._room += 1
             self._append(event, time())
+
+    def _free(self) -> None:
+        self._limit += 1
+        if self._room:
+            self._room += 1
 
     def accept_anonymous(self, event: AuditEvent) -> None:
         """Record a refusal of a caller whose identity is not known, within its budget.

@@ -16,7 +16,7 @@ _KEPT = 1024
 _PORTS = {"http": 80, "https": 443}
 
 
-class Address(msgspec.Struct, frozen=True, gc=False):
+class Address(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Where connections lead that may be used for one another: host, port, and whose certificate is believed."""
 
     host: str

@@ -64,27 +64,31 @@ class Answer:
         return Outgoing(self._client, Body.CHUNKED)
 
     def _head(self, head: ResponseHead, raw: bytes, framing: str) -> bytes:
-        """Return the head to write; its framing is the store's own unless another is given.
-
-        `raw` is the store's own, which is passed on byte for byte wherever nothing of it speaks of the connection.
-        """
         self.begun = True
         self.status = head.status
         added = self._added if REQUEST_ID in head.fields else f"{self._added}{REQUEST_ID}: {self._request_id}\r\n"
         if self.closes:
             added += "Connection: close\r\n"
-        kept = b"" if framing else _passed_on(head, raw)
-        if kept:
-            return b"%b%b\r\n" % (kept[:-2], added.encode("ascii"))
-        dropped = _RENAMED | _named_by_connection(head)
-        if framing:
-            dropped |= {"content-length"}
-        lines = [
-            f"{spelled}: {value}\r\n"
-            for spelled, (name, value) in zip(head.names, head.headers, strict=True)
-            if name not in dropped
-        ]
-        return f"HTTP/1.1 {head.status} {head.reason}\r\n{''.join(lines)}{added}{framing}\r\n".encode("latin-1")
+        return head_of(head, raw, added, framing)
+
+
+def head_of(head: ResponseHead, raw: bytes, added: str, framing: str = "") -> bytes:
+    """Return a store's head as the client gets it, with lines added; its framing is the store's unless one is given.
+
+    `raw` is the store's own, which is passed on byte for byte wherever nothing of it speaks of the connection.
+    """
+    kept = b"" if framing else _passed_on(head, raw)
+    if kept:
+        return b"%b%b\r\n" % (kept[:-2], added.encode("ascii"))
+    dropped = _RENAMED | _named_by_connection(head)
+    if framing:
+        dropped |= {"content-length"}
+    lines = [
+        f"{spelled}: {value}\r\n"
+        for spelled, (name, value) in zip(head.names, head.headers, strict=True)
+        if name not in dropped
+    ]
+    return f"HTTP/1.1 {head.status} {head.reason}\r\n{''.join(lines)}{added}{framing}\r\n".encode("latin-1")
 
 
 def _passed_on(head: ResponseHead, raw: bytes) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from sys import maxsize
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from signproxy.errors import Reason, Refused, SignproxyError
 from signproxy.forward.addresses import Address
@@ -46,6 +46,14 @@ class Broken(SignproxyError):
         self.side = side
         self.reason = reason
         self.detail = detail
+
+
+class Underway(Protocol):
+    """A request that the store was sent already."""
+
+    def taken(self, pool: Pool, address: Address) -> Channel | None:
+        """Return the connection that its answer comes on, if the request would be sent the same way now."""
+        ...
 
 
 class Heard(NamedTuple):
@@ -102,19 +110,26 @@ class Exchange:
         assert self._channel is not None  # noqa: S101 - nothing is heard before something is asked
         return self._channel
 
-    async def ask(self, message: bytes, *, repeatable: bool) -> Heard:
+    async def ask(self, message: bytes, *, repeatable: bool, underway: Underway | None = None) -> Heard:
         """Send a whole request and return the head of its answer; raise Refused or Broken.
 
         A request that may be repeated is asked once more where a connection that was kept turns out to be dead: the
-        store closed it meanwhile, and never saw the request.
+        store closed it meanwhile, and never saw the request. One that is under way is not sent again.
         """
-        channel = self._pool.take(self._address)
+        channel = None if underway is None else underway.taken(self._pool, self._address)
+        sent = channel is not None
+        if channel is None:
+            channel = self._pool.take(self._address)
         if channel is None:
             channel = await self._connected()
             repeatable = False
         self._channel = channel
+        if sent and self._client.closed:
+            # It went away before anybody watched.
+            raise self._fault(_Silent())
         try:
-            channel.write(message)
+            if not sent:
+                channel.write(message)
             return await self._hear(channel, self._seconds)
         except (_Silent, ConnectionError) as silent:
             channel.abort()

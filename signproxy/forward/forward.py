@@ -13,11 +13,12 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.answer import REQUEST_ID, Answer
 from signproxy.forward.bulk_delete import bound, merged
-from signproxy.forward.exchange import Broken, Exchange, Heard, Side
+from signproxy.forward.exchange import Broken, Exchange, Heard, Side, Underway
 from signproxy.forward.located import Located
 from signproxy.forward.payload import EMPTY_SHA256, SMALL_FRAMED, Passage, passage_of
 from signproxy.forward.pool import Pool
 from signproxy.forward.relay import MAX_DOCUMENT, Change, Relay, collected
+from signproxy.forward.repeated import Repeated
 from signproxy.forward.resign import Outbound, Resigner
 from signproxy.forward.store_buckets import PAGES, names_in, query_of
 from signproxy.forward.times import Times
@@ -96,12 +97,13 @@ class Forwarder:
         seed: SeedSignature | None = None,
         document: bytes = b"",
         outcome: ForwardOutcome | None = None,
+        underway: Underway | None = None,
     ) -> ForwardOutcome:
         """Forward a request and return what became of it.
 
         `seed` is what signed chunks go on from; `document` the body of a bulk delete, which was read before; `outcome`
-        is filled in any case, and returned. Raise Refused as long as nothing was answered; afterwards a fault ends the
-        client's connection.
+        is filled in any case, and returned; `underway` is this very request where the store was sent it already. Raise
+        Refused as long as nothing was answered; afterwards a fault ends the client's connection.
         """
         request = passed.forwardable.request
         bucket = request.bucket
@@ -123,7 +125,7 @@ class Forwarder:
             if passage.body is _NONE:
                 repeatable = not document and request.method in _REPEATABLE
                 message = self._resigner.head(outbound, destination, bucket, credentials, self._clock())
-                heard = await exchange.ask(message + document, repeatable=repeatable)
+                heard = await exchange.ask(message + document, repeatable=repeatable, underway=underway)
             else:
                 sign = partial(self._resigner.head, outbound, destination, bucket, credentials)
                 heard = await self._upload(_Upload(passage, outbound, sign, exchange, answer), body)
@@ -143,6 +145,14 @@ class Forwarder:
             outcome.first_byte_us = exchange.first_byte_us
             outcome.upstream_us = (perf_counter_ns() - started) // 1000
         return outcome
+
+    def repeated(self, passed: Passed, head: RequestHead) -> Repeated:
+        """Return what writes requests like this one, which has neither body nor query, for other objects beside it."""
+        request = passed.forwardable.request
+        destination = self._addresses.find(request.storage, request.bucket)
+        outbound = self._outbound(passed, _WITHOUT, head)
+        credentials = partial(self._credentials.current, request.storage, request.bucket)
+        return Repeated(self._pool, self._resigner, outbound, destination, request.bucket, credentials)
 
     async def buckets(self, storage: Storage, client: Channel, outcome: ForwardOutcome) -> tuple[str, ...]:
         """Return the buckets of a storage; none where its keys may not list them. Raise Refused.

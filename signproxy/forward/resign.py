@@ -6,7 +6,7 @@ import msgspec
 
 from signproxy.credentials.credentials import Credentials
 from signproxy.forward.addresses import Destination
-from signproxy.s3.sigv4 import SigningKey, amz_date
+from signproxy.s3.sigv4 import Moment, SigningKey, amz_date
 
 _KEPT = 1024
 """Buckets; where clients make their own, their names are the clients' to choose."""
@@ -61,6 +61,28 @@ class _Slot(msgspec.Struct, frozen=True, gc=False):
     token_line: str
 
 
+class Second:
+    """What heads have in common that are written within one second, and differ in path and some headers alone."""
+
+    __slots__ = ("_after", "_before", "_between", "_moment", "credentials", "number")
+
+    def __init__(
+        self, number: int, credentials: Credentials, moment: Moment, *, before: str, between: str, after: str
+    ) -> None:
+        self.number = number
+        """Unix time."""
+        self.credentials = credentials
+        self._moment = moment
+        self._before = before
+        self._between = between
+        self._after = after
+
+    def head(self, path: str, lines: str) -> bytes:
+        """Return the bytes of the head; `lines` are the client's headers, with their ends."""
+        authorization = self._moment.authorization(path)
+        return f"{self._before}{path}{self._between}{lines}{self._after}{authorization}\r\n\r\n".encode("latin-1")
+
+
 class Resigner:
     """Sign with cached derived keys; one slot for each storage and bucket, for its current credentials."""
 
@@ -73,10 +95,7 @@ class Resigner:
         self, request: Outbound, destination: Destination, bucket: str, credentials: Credentials, now: float
     ) -> bytes:
         """Return the bytes of the head, its empty line included."""
-        storage = destination.storage
-        slot = self._slots.get((storage.name, bucket))
-        if slot is None or slot.credentials is not credentials or slot.region != storage.region:
-            slot = self._fill(storage.name, storage.region, bucket, credentials)
+        slot = self._slot(destination, bucket, credentials)
         date = amz_date(int(now))
         host = destination.outbound.host
         authorization = slot.key.authorization(
@@ -89,6 +108,30 @@ class Resigner:
             f"x-amz-content-sha256: {request.payload}\r\nx-amz-date: {date}\r\n{slot.token_line}"
             f"Authorization: {authorization}\r\n{request.framing}\r\n"
         ).encode("latin-1")
+
+    def second(
+        self, request: Outbound, destination: Destination, bucket: str, credentials: Credentials, second: int
+    ) -> Second:
+        """Return what writes the heads of requests that have neither query nor body, for one second."""
+        slot = self._slot(destination, bucket, credentials)
+        date = amz_date(second)
+        host = destination.outbound.host
+        moment = slot.key.moment(request.method, host, request.signed, request.payload, date, slot.token)
+        return Second(
+            second,
+            credentials,
+            moment,
+            before=f"{request.method} ",
+            between=f" HTTP/1.1\r\nHost: {host}\r\n",
+            after=f"x-amz-content-sha256: {request.payload}\r\nx-amz-date: {date}\r\n{slot.token_line}Authorization: ",
+        )
+
+    def _slot(self, destination: Destination, bucket: str, credentials: Credentials) -> _Slot:
+        storage = destination.storage
+        slot = self._slots.get((storage.name, bucket))
+        if slot is None or slot.credentials is not credentials or slot.region != storage.region:
+            slot = self._fill(storage.name, storage.region, bucket, credentials)
+        return slot
 
     def _fill(self, storage: str, region: str, bucket: str, credentials: Credentials) -> _Slot:
         if len(self._slots) >= _KEPT:

@@ -25,6 +25,7 @@ from signproxy.policy.containment import addressed
 from signproxy.policy.decide import decide
 from signproxy.policy.decide_bucket import decide_bucket
 from signproxy.policy.decide_volume import decide_volume
+from signproxy.policy.neighbours import Neighbours, neighbours
 from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import (
@@ -117,6 +118,26 @@ class ForwardGate:
     ) -> BucketsShown:
         """Return the buckets to show once stores told of theirs, by the policy now in force. Raise Refused."""
         return shown(passage, self._state(), subject, wire, told)
+
+    def neighbours(self, passage: Passage, subject: Subject, wire: ForwardWire) -> tuple[Passed, Neighbours] | None:
+        """Judge a request by the policy now in force; return for which others that holds, where it does."""
+        state = self._state()
+        try:
+            catalogs = [place.catalog for place in self._reach.of(state, subject, wire.bucket)]
+            if any(catalog.learning is not None for catalog in catalogs):
+                # What an upstream said of a table may end at any time.
+                return None
+            judged = self.judge(passage, subject, wire)
+        except Refused:
+            return None
+        if not isinstance(judged, Passed) or judged.observed is not None:
+            return None
+        request = judged.forwardable.request
+        if wire.raw_key != request.key or judged.forwardable.target != request.canonical_path:
+            # An escaped slash is one of the key's, and none of the path's.
+            return None
+        found = neighbours(state, catalogs, request)
+        return None if found is None else (judged, found)
 
     def _attempt(
         self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int

@@ -21,6 +21,7 @@ from signproxy.model import Allow, Deny, Principal, Subject, Target
 from signproxy.policy.catalog import Catalog, CatalogKind, Table
 from signproxy.policy.decide import decide
 from signproxy.policy.learning import Learning
+from signproxy.policy.neighbours import Neighbours
 from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
 from signproxy.s3.classify import classify
@@ -124,6 +125,10 @@ class Gate:
     ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
         """Return what may be forwarded of a request to the S3 listener, or the buckets to show. Raise Refused."""
         return self._forward.judge(passage, subject, wire)
+
+    def neighbours(self, passage: Passage, subject: Subject, wire: ForwardWire) -> tuple[Passed, Neighbours] | None:
+        """Return what may be forwarded, and for which other keys that holds; None where it is not known to."""
+        return self._forward.neighbours(passage, subject, wire)
 
     def buckets_to_show(
         self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[tuple[str, Storage]]

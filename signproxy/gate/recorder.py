@@ -87,11 +87,37 @@ class Recorder:
         state = self._state()
         passage.reserved = self._trail.reserve(passage.kind, (state.rev, state.epoch))
 
+    def reserve_at_once(self) -> bool:
+        """Have a place kept as `reserve` does; False where `reserve` has to look at it, and nothing has happened.
+
+        From then on exactly one of `repeated` and `give_back` must follow.
+        """
+        return self._trail.reserve_at_once()
+
+    def give_back(self) -> None:
+        """Give up the place: the event will have another one."""
+        self._trail.give_back()
+
     def forwarded(self, passage: Passage, passed: Passed, outcome: ForwardOutcome) -> None:
         """Record what became of a request that was forwarded, once both its bodies have ended."""
         passage.closed = True
+        event = self.draft(passage, passed, outcome)
         now = perf_counter_ns()
-        event = self._event(passage, now, outcome.verdict, outcome.reason.code, outcome.status)
+        event.total_us = (now - passage.started_ns) // 1000
+        event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
+        self._take(passage, event)
+        self._count_forwarded(passage.request, event)
+        self._measure_forwarded(event)
+        if outcome.reason in _PAYLOAD_FAILURES:
+            self._metrics.forward.payload_failed(outcome.reason.code)
+        if outcome.verdict is not _ALLOW:
+            self._remember(passage, event)
+        elif self._sampled is not None and self._sampled.takes():
+            self._sampled.allowed(_line(event))
+
+    def draft(self, passage: Passage, passed: Passed, outcome: ForwardOutcome) -> AuditEvent:
+        """Return the event of a request that was forwarded, but for how long it took."""
+        event = self._event(passage, passage.started_ns, outcome.verdict, outcome.reason.code, outcome.status)
         event.s3_op = passed.forwardable.request.s3_name
         event.rule_id = passed.allow.authority.rule_id
         event.access_key_id = passage.access_key_id
@@ -102,17 +128,15 @@ class Recorder:
             event.detail = outcome.detail
         if passed.refused:
             event.refused_keys = len(passed.refused)
-        event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
         _at_the_store(event, outcome)
-        self._take(passage, event)
-        self._count_forwarded(passage, event)
-        self._metrics.forward.took(event.authz_us, outcome.connect_us, outcome.first_byte_us, outcome.upstream_us)
-        self._metrics.forward.moved(outcome.bytes_in, outcome.bytes_out)
-        if outcome.reason in _PAYLOAD_FAILURES:
-            self._metrics.forward.payload_failed(outcome.reason.code)
-        if outcome.verdict is not _ALLOW:
-            self._remember(passage, event)
-        elif self._sampled is not None and self._sampled.takes():
+        return event
+
+    def repeated(self, event: AuditEvent, request: S3Request) -> None:
+        """Record a request that was forwarded like one before; `event` is the draft of that one, brought up to date."""
+        self._trail.fulfil(event)
+        self._count_forwarded(request, event)
+        self._measure_forwarded(event)
+        if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
     def answered(self, passage: Passage) -> None:
@@ -193,17 +217,23 @@ class Recorder:
     def _tell(self, passage: Passage, event: AuditEvent) -> None:
         """Count, remember and log a refusal as the caller is told it."""
         if event.kind is _FORWARD:
-            self._count_forwarded(passage, event)
+            self._count_forwarded(passage.request, event)
         else:
             op = event.s3_op or event.kind.value
             self._metrics.answered(op, event.decision.value, event.reason, event.total_us)
         self._remember(passage, event)
 
-    def _count_forwarded(self, passage: Passage, event: AuditEvent) -> None:
+    def _measure_forwarded(self, event: AuditEvent) -> None:
+        metrics = self._metrics.forward
+        metrics.took(event.authz_us, event.connect_us, event.first_byte_us, event.upstream_us)
+        metrics.moved(event.bytes_in, event.bytes_out)
+
+    def _count_forwarded(self, request: S3Request | None, event: AuditEvent) -> None:
         # The name of an operation outside the table is no label: there are a hundred of them.
-        op = event.kind.value if passage.request is None else passage.request.operation.s3_name
-        self._metrics.answered(op, event.decision.value, event.reason, event.total_us)
-        self._metrics.forward.answered(op, event.decision.value, event.upstream_status)
+        op = event.kind._value_ if request is None else request.operation.s3_name
+        decision = event.decision._value_
+        self._metrics.answered(op, decision, event.reason, event.total_us)
+        self._metrics.forward.answered(op, decision, event.upstream_status)
 
     def _remember(self, passage: Passage, event: AuditEvent) -> None:
         self._refusals.add(event, passage.wall)

@@ -27,7 +27,8 @@ from signproxy.identity.pod_caller import PodIdentity
 from signproxy.model import Principal
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.presented import Presented, read_authorization, read_presigned
-from signproxy.s3.verify import SeedSignature, Verifier, verify
+from signproxy.s3.uri import is_canonical
+from signproxy.s3.verify import SeedSignature, Signatures, Verifier, verify
 
 Headers = Sequence[tuple[str, str]]
 """Names in lower case, and values with their bytes as the characters of latin-1."""
@@ -78,6 +79,19 @@ class _Proved(msgspec.Struct, frozen=True, gc=False):
     verifier: Verifier
     known: Known
     bearer: str
+
+
+class Shown(msgspec.Struct, frozen=True, gc=False):
+    """What a caller showed with a request, to be known again by his next one."""
+
+    known: Known
+    signed: bool = False
+    """Whether each of his requests has another signature."""
+    signatures: Signatures | None = None
+    """What they are verified with; None where a token is the proof."""
+
+    def __repr__(self) -> str:
+        return f"Shown({self.known.principal!r}, ***)"
 
 
 class S3Callers:
@@ -147,6 +161,46 @@ class S3Callers:
             raise _anonymous(query)
         found, token = self._pod.identify(headers, peer)
         return self._caller(found, How.POD, raw_query, token)
+
+    def shown(self, caller: Caller, method: str, path: str, headers: Headers, named: Mapping[str, str]) -> Shown | None:
+        """Return what a caller who was just identified has shown; None where each request is looked at as a whole.
+
+        `path` is that of his request, which has no query; no name is there twice. Raise Refused where he is none now.
+        """
+        authorization = named.get("authorization", "")
+        folder = path[: path.rfind("/") + 1]
+        if caller.how is How.POD or caller.hoisted or not authorization or not is_canonical(path):
+            return None
+        if authorization[: len(_BEARER)].lower() == _BEARER:
+            return self._shown_by(authorization[len(_BEARER) :].strip(" "), caller, signed=False)
+        presented = read_authorization(authorization, named)
+        if caller.how is How.BEARER:
+            return self._shown_by(presented.session_token, caller, signed=True)
+        proved = self._proved.get((presented.access_key_id, presented.session_token))
+        if proved is None:
+            return None
+        signatures = Signatures(presented, proved.verifier, method, folder, headers)
+        return Shown(proved.known, signed=True, signatures=signatures)
+
+    def _shown_by(self, token: str, caller: Caller, *, signed: bool) -> Shown | None:
+        # Of a token for one table the caller's own is another one, and each may end for itself.
+        if token != caller.bearer:
+            return None
+        found = self._authenticator.authenticate(token)
+        if isinstance(found, Principal):
+            # Whoever vouched for him may be gone since: then this is another principal, or none.
+            return Shown(self._authenticator.known(found), signed) if found is caller.principal else None
+        found.close()
+        return None
+
+    def again(
+        self, shown: Shown, name: str, amz_date: str, signature: str, changed: Mapping[int, str], now: float
+    ) -> bool:
+        """Whether a request that shows the same again is still his; `Signatures.hold` says what may differ."""
+        if self._authenticator.again(shown.known) is None:
+            return False
+        signatures = shown.signatures
+        return signatures is None or signatures.hold(name, amz_date, signature, changed, now)
 
     def _by_key(
         self,

@@ -82,22 +82,7 @@ class SigningKey:
         set here (host, x-amz-content-sha256, x-amz-date, x-amz-security-token); values trimmed, runs of white
         space folded to one space, without line ends.
         """
-        if headers:
-            merged = [*headers, ("host", host), ("x-amz-content-sha256", payload), ("x-amz-date", amz_date)]
-            if session_token:
-                merged.append(("x-amz-security-token", session_token))
-            merged.sort()
-            signed = ";".join([name for name, _ in merged])
-            block = "".join([f"{name}:{value}\n" for name, value in merged])
-        elif session_token:
-            signed = "host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
-            block = (
-                f"host:{host}\nx-amz-content-sha256:{payload}\nx-amz-date:{amz_date}\n"
-                f"x-amz-security-token:{session_token}\n"
-            )
-        else:
-            signed = "host;x-amz-content-sha256;x-amz-date"
-            block = f"host:{host}\nx-amz-content-sha256:{payload}\nx-amz-date:{amz_date}\n"
+        signed, block = _canonical_headers(host, headers, payload, amz_date, session_token)
         request = f"{method}\n{canonical_path}\n{canonical_query}\n{block}\n{signed}\n{payload}"
         date = amz_date[:8]
         day = self._days.get(date) or self._derive(date)
@@ -107,12 +92,63 @@ class SigningKey:
         outer.update(inner.digest())
         return f"{day.credential}, SignedHeaders={signed}, Signature={outer.hexdigest()}"
 
+    def moment(
+        self,
+        method: str,
+        host: str,
+        headers: Sequence[tuple[str, str]],
+        payload: str,
+        amz_date: str,
+        session_token: str = "",
+    ) -> Moment:
+        """Return what signs requests without a query that differ in their path alone, within one second."""
+        signed, block = _canonical_headers(host, headers, payload, amz_date, session_token)
+        day = self._days.get(amz_date[:8]) or self._derive(amz_date[:8])
+        return Moment(day, method, f"\n\n{block}\n{signed}\n{payload}", amz_date, signed)
+
     def _derive(self, date: str) -> Day:
         day = derive(self.access_key_id, self._secret, date, self.region, self.service)
         # Around midnight signatures dated back still fall on the day before. One assignment swaps the whole
         # dictionary, so that threads never see it half made.
         self._days = {**dict([*self._days.items()][-1:]), date: day}
         return day
+
+
+class Moment:
+    """What the signatures of requests share that are signed within one second, and differ in their path alone."""
+
+    __slots__ = ("_after", "_before", "_beginning", "_day", "_method")
+
+    def __init__(self, day: Day, method: str, after: str, amz_date: str, signed: str) -> None:
+        self._day = day
+        self._method = f"{method}\n"
+        self._after = after
+        self._before = f"{ALGORITHM}\n{amz_date}\n{day.scope}\n"
+        self._beginning = f"{day.credential}, SignedHeaders={signed}, Signature="
+
+    def authorization(self, canonical_path: str) -> str:
+        """Return the Authorization header of the request with this path."""
+        request = f"{self._method}{canonical_path}{self._after}".encode()
+        return self._beginning + self._day.mac(f"{self._before}{sha256(request).hexdigest()}".encode())
+
+
+def _canonical_headers(
+    host: str, headers: Sequence[tuple[str, str]], payload: str, amz_date: str, session_token: str
+) -> tuple[str, str]:
+    """Return the names of the signed headers, and their lines."""
+    if headers:
+        merged = [*headers, ("host", host), ("x-amz-content-sha256", payload), ("x-amz-date", amz_date)]
+        if session_token:
+            merged.append(("x-amz-security-token", session_token))
+        merged.sort()
+        return ";".join([name for name, _ in merged]), "".join([f"{name}:{value}\n" for name, value in merged])
+    block = f"host:{host}\nx-amz-content-sha256:{payload}\nx-amz-date:{amz_date}\n"
+    if not session_token:
+        return "host;x-amz-content-sha256;x-amz-date", block
+    return (
+        "host;x-amz-content-sha256;x-amz-date;x-amz-security-token",
+        f"{block}x-amz-security-token:{session_token}\n",
+    )
 
 
 @lru_cache(maxsize=4)

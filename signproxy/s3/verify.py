@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
@@ -113,6 +113,60 @@ def verify(  # noqa: PLR0913 - a request has this many parts
             raise S3Refused(Reason.SIGNATURE_MISMATCH, Fault.CONTENT_SHA256_FORM, *facts, detail=told)
         raise Refused(Reason.SIGNATURE_MISMATCH, told)
     return SeedSignature(signature, amz_date, day)
+
+
+class Signatures:
+    """What is alike in what a key's holder signs.
+
+    Requests have no query; they differ in the last segment of their path, in values of headers, and in their time.
+    `presented` is what came with one of them and was verified; `headers` are its own, with no name twice.
+    """
+
+    __slots__ = ("_after", "_before", "_block", "_date", "_key", "_lines", "_places", "_region", "_scope_date")
+
+    def __init__(
+        self, presented: Presented, key: Verifier, method: str, folder: str, headers: Sequence[tuple[str, str]]
+    ) -> None:
+        """`folder` is what the paths begin with, and its own canonical form."""
+        signed = presented.signed_headers
+        named = dict(headers)
+        self._key = key
+        self._scope_date = presented.date
+        self._region = presented.region
+        self._date = presented.amz_date
+        self._lines = [f"{name}:{_BLANKS.sub(' ', named[name]).strip(' ')}\n" for name in signed]
+        self._places = {at: signed.index(name) for at, (name, _) in enumerate(headers) if name in signed}
+        self._block = "".join(self._lines)
+        self._before = f"{method}\n{folder}"
+        self._after = f"\n{';'.join(signed)}\n{presented.payload}"
+
+    def __repr__(self) -> str:
+        return f"Signatures({self._key!r})"
+
+    def hold(self, name: str, amz_date: str, signature: str, changed: Mapping[int, str], now: float) -> bool:
+        """Whether a signature is the holder's for the request with this last segment, which needs no escapes.
+
+        `changed` are the headers that are others, by their place: printable ASCII, without blanks around.
+        """
+        if amz_date != self._date and not (_AMZ_DATE.fullmatch(amz_date) and amz_date.startswith(self._scope_date)):
+            return False
+        earliest, latest = _window(int(now))
+        if not earliest <= amz_date <= latest:
+            return False
+        block = self._block
+        if not changed.keys().isdisjoint(self._places):
+            lines = self._lines.copy()
+            for at, value in changed.items():
+                line = self._places.get(at)
+                if line is not None:
+                    if "  " in value:
+                        return False
+                    lines[line] = f"{lines[line].partition(':')[0]}:{value}\n"
+            block = "".join(lines)
+        day = self._key.day(self._scope_date, self._region)
+        digest = sha256(f"{self._before}{name}\n\n{block}{self._after}".encode("latin-1")).hexdigest()
+        expected = day.mac(f"{ALGORITHM}\n{amz_date}\n{day.scope}\n{digest}".encode())
+        return signature.isascii() and compare_digest(expected, signature)
 
 
 def _told(access_key_id: str) -> str:

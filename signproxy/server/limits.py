@@ -147,6 +147,14 @@ class Limits:
         self._due[principal] = due + self._interval
         return Hold(early / _SECOND, self.callers)
 
+    def admits_at_once(self, principal: str, now: int) -> bool:
+        """Count a request of somebody who asked before; False for one that `admit` has to judge, and is not counted."""
+        due = self._due.get(principal, 0)
+        if not due or due - now > self._tolerance:
+            return False
+        self._due[principal] = max(due, now) + self._interval
+        return True
+
     def give_back(self, principal: str, size: int) -> None:
         """Uncount a request, and its message, that begins anew."""
         self._due[principal] -= (1 + size // BYTES_PER_REQUEST) * self._interval

@@ -7,17 +7,15 @@ import contextlib
 import os
 import socket
 import struct
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import cast
 
 from signproxy.transfer.faults import MessageFault, MessageInvalid, SourceStalled, Stalled, TargetStalled, Truncated
+from signproxy.transfer.outbox import outbox_of
 from signproxy.transfer.refusal import has_bare_ending
+from signproxy.transfer.scratch import Scratch
 from signproxy.transfer.waits import Wait
-
-PIECE = 128 * 1024
-"""Read at a time. More makes large bodies no quicker, and is kept by each connection whose receiver stalls."""
 
 HELD = 64 * 1024
 """Received and wanted by nobody yet: from there on the sender has to wait. More than any head."""
@@ -27,14 +25,7 @@ _RESET = struct.pack("ii", 1, 0)
 Buffer = bytes | bytearray | memoryview
 
 
-class _Scratch(threading.local):
-    """What all connections of an event loop read into: each hands on what it got before the next one reads."""
-
-    def __init__(self) -> None:
-        self.view = memoryview(bytearray(PIECE))
-
-
-_scratch = _Scratch()
+_scratch = Scratch()
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -45,16 +36,18 @@ class Channel(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_arrival", "_bare", "_ended", "_held", "_keeps_reading", "_loop", "_lost", "_parked", "_pieces", "_receiver",
-        "_resumed", "_room", "_scratch", "_transport", "_watchers", "_write_paused", "is_tls", "on_lost", "peer",
-        "peer_uid",
+        "_arrival", "_bare", "_ended", "_held", "_keeps_reading", "_loop", "_lost", "_outbox", "_parked", "_pieces",
+        "_receiver", "_resumed", "_room", "_scratch", "_soon", "_transport", "_watchers", "_write_paused", "is_tls",
+        "on_lost", "peer", "peer_uid",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._scratch = _scratch.view
+        self._scratch = _scratch.plain
         self._transport: asyncio.Transport | None = None
         self._bare = -1
+        self._outbox = outbox_of(self._loop)
+        self._soon = b""
         self._pieces: deque[bytes] = deque()
         self._held = 0
         self._keeps_reading = True
@@ -74,15 +67,14 @@ class Channel(asyncio.BufferedProtocol):
 
     # -- what is received ------------------------------------------------------------------------------------------
 
-    async def head(self, limit: int, seconds: float, *, idle: float | None = None) -> bytes | None:
+    async def head(self, limit: int, seconds: float) -> bytes | None:
         """Return the next head with its empty line; None if the peer ended the connection before its first byte.
 
-        All of it has to be there after `seconds`; with `idle` they begin at its first byte, which may take that long.
-        Raise MessageInvalid for what can no longer become a head within the limit.
+        All of it has to be there after `seconds`. Raise MessageInvalid for what can no longer become a head within
+        the limit.
         """
         searched = 0
-        waits_for_first = idle is not None and not self._held
-        self._arrival.limit(idle if waits_for_first else seconds)
+        self._arrival.limit(seconds)
         while True:
             if self._held:
                 data = self._pieces[0] if len(self._pieces) == 1 else self._join()
@@ -95,9 +87,6 @@ class Channel(asyncio.BufferedProtocol):
                 if has_bare_ending(data, searched):
                     raise MessageInvalid(MessageFault.LINE_ENDING)
                 searched = len(data)
-                if waits_for_first:
-                    waits_for_first = False
-                    self._arrival.limit(seconds)
             if self._ended and not self._held:
                 return None
             if self._lost is not None:
@@ -187,7 +176,27 @@ class Channel(asyncio.BufferedProtocol):
         """Send it when it can be. What was given must not change any more."""
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionResetError("there is no connection yet")
+        if self._soon:
+            self.send_now()
         self._transport.write(data)
+
+    def write_soon(self, data: bytes) -> None:
+        """Send a whole message together with those of other connections, with the end of the loop's round."""
+        if self._lost is not None or self._transport is None:
+            raise self._lost or ConnectionResetError("there is no connection yet")
+        if not self._soon:
+            self._outbox.add(self, self._loop)
+        self._soon += data
+
+    def send_now(self) -> None:
+        """Send what was to be sent soon."""
+        data, self._soon = self._soon, b""
+        if data and self._lost is None:
+            try:
+                self.write(data)
+            except ConnectionError:
+                # Whoever waits for an answer to it is told by the loss of the connection.
+                self.abort()
 
     def write_view(self, view: memoryview) -> None:
         """Send what stands in memory that may change afterwards."""
@@ -215,6 +224,7 @@ class Channel(asyncio.BufferedProtocol):
 
     async def flushed(self, seconds: float | None = None) -> None:
         """Return when nothing waits to be sent. With TLS some of it may wait below, encrypted."""
+        self.send_now()
         transport = self._transport
         if transport is None or not transport.get_write_buffer_size():
             await self.drained()
@@ -229,7 +239,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def unsent(self) -> int:
         """Return how many bytes wait to be sent."""
-        return 0 if self._transport is None or self._lost is not None else self._transport.get_write_buffer_size()
+        if self._transport is None or self._lost is not None:
+            return 0
+        return self._transport.get_write_buffer_size() + len(self._soon)
 
     @property
     def is_full(self) -> bool:
@@ -264,6 +276,7 @@ class Channel(asyncio.BufferedProtocol):
     def close(self) -> None:
         """End the connection when everything is sent."""
         if self._transport is not None:
+            self.send_now()
             self._transport.close()
 
     def abort(self) -> None:
@@ -319,7 +332,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what arrived."""
-        self._take(self._scratch[:nbytes])
+        # What a receiver takes is most of what arrives.
+        (self._receiver or self._take)(self._scratch[:nbytes])
 
     def eof_received(self) -> bool:
         """Take note that the peer has sent its last byte; it may still wait for an answer."""

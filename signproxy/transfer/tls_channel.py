@@ -8,28 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import threading
 from typing import cast
 
 from signproxy.transfer.channel import Buffer, Channel
+from signproxy.transfer.scratch import SealedScratch
 
-SEALED = 256 * 1024
-"""Read from the socket at a time. Each piece wakes its receiver once, so that small ones cost more."""
 FED = 64 * 1024
 """Given to OpenSSL at a time: for each connection it keeps room for as much as it was once given."""
-_RECORD = 16 * 1024
-"""The most that one record of TLS holds; the beginning of one may have been received before."""
-
-
-class _Shared(threading.local):
-    """What all connections of an event loop use: each hands on what it got before the next one reads."""
-
-    def __init__(self) -> None:
-        self.sealed = memoryview(bytearray(SEALED))
-        self.opened = memoryview(bytearray(SEALED + _RECORD))
-
-
-_shared = _Shared()
+_shared = SealedScratch()
 
 
 class TlsChannel(Channel):
@@ -58,6 +44,8 @@ class TlsChannel(Channel):
         """Send it when it can be."""
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionResetError("there is no connection yet")
+        if self._soon:
+            self.send_now()
         view = memoryview(data)
         try:
             for at in range(0, len(view), FED):
@@ -76,6 +64,7 @@ class TlsChannel(Channel):
     def close(self) -> None:
         """End the connection when everything is sent."""
         if self._transport is not None and not self.closed:
+            self.send_now()
             with contextlib.suppress(ssl.SSLError, ValueError):
                 # It has nothing to wait for: what the other side says to it is not read any more.
                 self._tls.unwrap()

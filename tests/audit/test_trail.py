@@ -729,3 +729,28 @@ def test_a_request_that_outlives_the_trail_leaves_a_hole(start: Start, memory: M
     trail.fulfil(an_event())
     assert trail.state.dropped == 1
     assert memory.lines == []
+
+
+def test_a_place_that_is_not_used_is_given_back(start: Start, memory: MemorySink) -> None:
+    """Requests that begin anew would use up the trail without an event."""
+    trail = start(limit=3)
+    for _ in range(10):
+        assert trail.reserve_at_once()
+        assert trail.reserve_at_once()
+        trail.give_back()
+        trail.give_back()
+    for _ in range(3):
+        assert trail.reserve_at_once()
+    assert not trail.reserve_at_once()
+    for _ in range(3):
+        trail.give_back()
+    # Nobody was turned away: it was only asked whether there is a place.
+    assert trail.state.refused == 0
+    assert trail.reserve(Kind.FORWARD, POLICY)
+    trail.fulfil(an_event())
+    memory.failure = FULL
+    trail.accept(an_event())
+    eventually(lambda: not trail.state.healthy)
+    memory.failure = None
+    eventually(lambda: trail.state.healthy)
+    assert trail.close(10) == 0

@@ -211,7 +211,7 @@ class Rig:
             raise
 
     async def _exchange(self, client: Channel) -> bool:
-        raw = await client.head(32 * 1024, 5, idle=5)
+        raw = await client.head(32 * 1024, 5)
         if raw is None:
             return False
         head = read_request_head(raw)

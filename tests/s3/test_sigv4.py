@@ -432,3 +432,26 @@ def test_moments_agree_with_datetime(epoch_seconds: int) -> None:
     assert amz_date(epoch_seconds) == expected
     assert amz_date(epoch_seconds + 1) != expected
     assert amz_date(epoch_seconds) is amz_date(epoch_seconds)
+
+
+@given(
+    path=st.lists(st.sampled_from(("a", "b-c", "d.parquet", "x~y", "00007-1_0")), min_size=1).map(
+        lambda parts: "/" + "/".join(parts)
+    ),
+    headers=st.sets(st.sampled_from(("content-type", "x-amz-checksum-mode", "x-amz-meta-a", "zzz"))).map(
+        lambda names: tuple((name, f"value of {name}") for name in sorted(names))
+    ),
+    method=st.sampled_from(("GET", "HEAD")),
+    token=st.sampled_from(("", "session+token/==")),
+    at=st.integers(NOW - 100_000, NOW + 100_000),
+)
+def test_what_is_signed_alike_is_signed_as_each_for_itself(
+    path: str, headers: Headers, method: str, token: str, at: int
+) -> None:
+    """A store would refuse the second object of a connection, or take it for another one."""
+    key = SigningKey(ACCESS_KEY_ID, SECRET, "us-east-1")
+    date = amz_date(at)
+    moment = key.moment(method, "h:1", headers, EMPTY_SHA256, date, token)
+    for each in (path, f"{path}/more", "/other"):
+        alone = key.authorization(method, "h:1", each, "", headers, EMPTY_SHA256, date, token)
+        assert moment.authorization(each) == alone

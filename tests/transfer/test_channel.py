@@ -7,9 +7,10 @@ import os
 
 import pytest
 
-from signproxy.transfer.channel import HELD, PIECE
+from signproxy.transfer.channel import HELD
 from signproxy.transfer.faults import MessageFault, MessageInvalid, SourceStalled, TargetStalled, Truncated
 from signproxy.transfer.refusal import HEAD_LIMIT
+from signproxy.transfer.scratch import PIECE
 from tests.transfer.rig import LOOPS, SECONDS, Wire, connected, read_all, run, until
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -25,8 +26,8 @@ def test_heads_and_what_follows_them_are_told_apart(loop: str, wire: Wire) -> No
             far.write(HEAD + b"body" + HEAD)
             assert await near.head(HEAD_LIMIT, SECONDS) == HEAD
             assert await read_all(near, 4) == b"body"
-            assert await near.head(HEAD_LIMIT, SECONDS, idle=SECONDS) == HEAD
-            reading = asyncio.create_task(near.head(HEAD_LIMIT, SECONDS, idle=SECONDS))
+            assert await near.head(HEAD_LIMIT, SECONDS) == HEAD
+            reading = asyncio.create_task(near.head(HEAD_LIMIT, SECONDS))
             for at in range(len(HEAD)):
                 far.write(HEAD[at : at + 1])
                 await asyncio.sleep(0)
@@ -65,10 +66,10 @@ def test_waiting_ends(loop: str) -> None:
             far.write(HEAD)
             assert await near.head(HEAD_LIMIT, SECONDS) == HEAD
             with pytest.raises(TimeoutError):
-                await near.head(HEAD_LIMIT, SECONDS, idle=0.05)
+                await near.head(HEAD_LIMIT, 0.05)
             with pytest.raises(SourceStalled):
                 await near.read(0.05)
-            reading = asyncio.create_task(near.head(HEAD_LIMIT, 0.3, idle=SECONDS))
+            reading = asyncio.create_task(near.head(HEAD_LIMIT, 0.3))
             while not reading.done():
                 far.write(b"a")
                 await asyncio.sleep(0.02)

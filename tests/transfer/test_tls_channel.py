@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from signproxy.transfer.tls_channel import FED, SEALED, TlsChannel
+from signproxy.transfer.scratch import SEALED
+from signproxy.transfer.tls_channel import FED, TlsChannel
 from tests.transfer.rig import LOOPS, SECONDS, contexts, run, until
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -7,11 +7,13 @@ import ipaddress
 from time import perf_counter_ns
 from typing import Protocol
 
+from signproxy.forward.quick import Underway
 from signproxy.identity.peer import Peer
 from signproxy.server.exchange import HEAD_SECONDS, STRANGER_SECONDS
 from signproxy.server.limits import Hold, Limits
 from signproxy.server.s3.answers import not_http
 from signproxy.server.s3.guests import Guests
+from signproxy.server.s3.sequels import Sequels
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageFault, MessageInvalid, Stalled, Truncated
 from signproxy.transfer.head import RequestHead
@@ -24,6 +26,9 @@ LINGER_STRANGER = 64 * 1024
 LINGER_KNOWN = 16 * 1024 * 1024
 """Bytes of it that are read and forgotten: whoever is not known cannot make the server read more than a message."""
 
+_OFTEN = 64
+"""Requests that are alike, after which they are looked at in any case."""
+
 NO_REQUEST = frozenset({MessageFault.START_LINE, MessageFault.VERSION})
 """What is no HTTP at all: a scanner's bytes. It is counted, and has no event: there is nothing to say of it."""
 
@@ -33,8 +38,11 @@ class Serves(Protocol):
 
     limits: Limits
 
-    async def serve(self, guest: Connection, head: RequestHead) -> bool:
-        """Answer one; True where the next may follow on the connection."""
+    async def serve(self, guest: Connection, head: RequestHead, underway: Underway | None = None) -> bool:
+        """Answer one; True where the next may follow on the connection.
+
+        `underway` is its conversation with the store, where that has begun.
+        """
         ...
 
     async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
@@ -45,7 +53,10 @@ class Serves(Protocol):
 class Connection(Channel):
     """A client's connection."""
 
-    __slots__ = ("_guests", "_handler", "_heads", "_idle", "_idle_limit", "_keepalive", "_pausing", "_task", "facts")
+    __slots__ = (
+        "_alike", "_awaits", "_guests", "_handler", "_heads", "_idle", "_idle_limit", "_keepalive", "_pausing",
+        "_shape", "_task", "_underway", "facts", "sequels",
+    )  # fmt: skip
 
     def __init__(self, handler: Serves, guests: Guests, keepalive: float) -> None:
         super().__init__()
@@ -57,6 +68,12 @@ class Connection(Channel):
         self._idle = True
         self._pausing: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._awaits = False
+        self._underway: Underway | None = None
+        self._shape: tuple[object, ...] = ()
+        self._alike = 0
+        self.sequels: Sequels | None = None
+        """Serves requests that are like the last one; None where there was none that others can be like."""
         self.facts = Peer()
         """What the connection itself says of whoever calls."""
 
@@ -71,6 +88,20 @@ class Connection(Channel):
         self.facts = Peer(is_unix=not is_tcp, is_loopback=is_loopback, is_tls=self.is_tls, uid=self.peer_uid)
         if self._guests.arrive(self):
             self._task = asyncio.get_running_loop().create_task(self._converse())
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what arrived: a request that is like the one before is served at once."""
+        sequels = self.sequels
+        if (
+            sequels is None
+            or not self._awaits
+            or self._held
+            or self._write_paused
+            or sequels.is_busy
+            or self._guests.ending
+            or not sequels.begin(bytes(self._scratch[:nbytes]))
+        ):
+            super().buffer_updated(nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Uncount it."""
@@ -90,6 +121,31 @@ class Connection(Channel):
         if self._idle_limit != self._keepalive:
             self._idle_limit = self._keepalive
             self._guests.known(self)
+
+    def repeats(self, head: RequestHead) -> bool:
+        """Whether it is time to look at what the last requests have in common: same folder, same headers.
+
+        Soon, and then less and less often: where nothing holds for all of them, that stays so.
+        """
+        shape = head.method, head.names, head.target[: head.target.rfind("/")]
+        self._alike = self._alike + 1 if shape == self._shape else 1
+        self._shape = shape
+        alike = self._alike
+        return alike > 1 and (not alike & (alike - 1) or not alike % _OFTEN)
+
+    def served(self) -> None:
+        """Take note that a request that came while another was waited for is answered."""
+        self._arrival.limit(self._idle_limit)
+        if self._held or self._ended or self._guests.ending or self.is_full:
+            self._arrival.wake()
+
+    def go_on(self, data: bytes, underway: Underway) -> None:
+        """Serve a request the general way, whose conversation with the store has begun."""
+        self.sequels = None
+        self._alike = 0
+        self._underway = underway
+        self.put_back(data)
+        self._arrival.wake()
 
     async def hold_back(self, hold: Hold) -> bool:
         """Wait so long, and read nothing meanwhile; False, at once, where too many wait already."""
@@ -112,7 +168,7 @@ class Connection(Channel):
     @property
     def is_idle(self) -> bool:
         """Whether no request is under way on it."""
-        return self._idle and not self.unread()
+        return self._idle and not self.unread() and not self._is_busy
 
     def wind_down(self) -> None:
         """End now if nothing is in flight, else with the next answer."""
@@ -123,8 +179,13 @@ class Connection(Channel):
 
     def cancel(self) -> None:
         """End whatever is under way."""
-        if self._task is not None:
-            self._task.cancel()
+        task = self._task
+        if self._is_busy and self.sequels is not None and task is not None:
+            # It leaves its event the general way, which goes on before it is ended.
+            self.sequels.hand_on()
+            asyncio.get_running_loop().call_soon(task.cancel)
+        elif task is not None:
+            task.cancel()
         self.abort()
 
     # -- the task ----------------------------------------------------------------------------------------------------
@@ -140,27 +201,65 @@ class Connection(Channel):
         except Stalled:
             if self.unread():
                 self._handler.limits.connections.slow += 1
+            if self.unsent():
+                # Whoever does not take his answer would not take the end of it either.
+                self.abort()
             self.close()
         except (ConnectionError, Truncated):
             self.abort()
 
     async def _exchange(self) -> bool:
         """Wait for a request and answer it; False where none may follow."""
-        self._idle = True
+        if not await self._comes():
+            return False
+        underway, self._underway = self._underway, None
         try:
-            data = await self.head(HEAD_LIMIT, HEAD_SECONDS, idle=self._idle_limit)
+            data = await self.head(HEAD_LIMIT, HEAD_SECONDS)
             if data is None:
                 return False
-            self._idle = False
             head = self._heads.read(data)
         except MessageInvalid as invalid:
-            self._idle = False
             if invalid.fault in NO_REQUEST:
                 await self._not_http()
             else:
                 await self._handler.serve_malformed(self, invalid)
             return False
-        return await self._handler.serve(self, head)
+        try:
+            return await self._handler.serve(self, head, underway)
+        finally:
+            if underway is not None:
+                underway.abandon()
+
+    async def _comes(self) -> bool:
+        """Return whether a request has begun to come; those that are like the one before are served meanwhile."""
+        self._idle = self._awaits = True
+        self._arrival.limit(self._idle_limit)
+        try:
+            while self._is_busy or not self._held:
+                if self.lost is not None:
+                    self._leave_to_general_way()
+                    return bool(self._held)
+                if not self._is_busy and (self._ended or self._guests.closing):
+                    return False
+                if self.is_full:
+                    await self.drained(self._idle_limit)
+                self.release()
+                await self._arrival.happened()
+        except Stalled:
+            if not self._is_busy:
+                raise
+            self._leave_to_general_way()
+        finally:
+            self._idle = self._awaits = False
+        return True
+
+    @property
+    def _is_busy(self) -> bool:
+        return self.sequels is not None and self.sequels.is_busy
+
+    def _leave_to_general_way(self) -> None:
+        if self.sequels is not None and self.sequels.is_busy:
+            self.sequels.hand_on()
 
     async def _not_http(self) -> None:
         limits = self._handler.limits

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from signproxy.audit.event import Kind
+from signproxy.audit.event import Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.config.s3 import S3Settings
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
+from signproxy.forward.quick import Underway
+from signproxy.forward.relay import SMALL
 from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import ForwardOutcome
@@ -32,6 +34,8 @@ from signproxy.server.message import read_request_id
 from signproxy.server.s3.address import address_of
 from signproxy.server.s3.answers import Origin, buckets, refusal
 from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.precedents import Precedents
+from signproxy.server.s3.sequels import Sequels
 from signproxy.server.s3.transfers import Transfers
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.body import Incoming
@@ -53,6 +57,9 @@ _log = get_logger("signproxy.s3")
 
 # Looking a member up in its class calls Python code.
 _KIND = Kind.FORWARD
+_ALLOW = Verdict.ALLOW
+
+_READS = ("GET", "HEAD")
 
 
 class S3Rooms(msgspec.Struct, frozen=True):
@@ -87,7 +94,7 @@ class S3Handler:
     def __init__(self, rooms: S3Rooms, recorder: Recorder, limits: Limits) -> None:
         self.limits = limits
         self.transfers = Transfers(rooms.settings.limits)
-        self._recorder = recorder
+        self.recorder = recorder
         self._rooms = rooms
 
     @property
@@ -100,18 +107,23 @@ class S3Handler:
         self.transfers.replace(rooms.settings.limits)
         self._rooms = rooms
 
-    async def serve(self, guest: Connection, head: RequestHead) -> bool:
-        """Answer a request; whatever happens, exactly one event closes it. True where the next one may follow."""
+    async def serve(self, guest: Connection, head: RequestHead, underway: Underway | None = None) -> bool:
+        """Answer a request; whatever happens, exactly one event closes it. True where the next one may follow.
+
+        `underway` is its conversation with the store, where that has begun.
+        """
         rooms = self._rooms
         fields = head.fields
         passage = _passage(guest.peer, fields.get("x-request-id"), fields.get("user-agent", ""))
         passage.method = head.method
+        if underway is not None:
+            passage.started_ns = underway.started_ns
         answer = Answer(guest, head, passage.event_id, passage.request_id)
         answer.closes = answer.closes or guest.ending
         body = Incoming(guest, head.body, head.length, idle=rooms.settings.limits.idle_seconds)
         turn = Turn(guest, head, body, answer, passage)
         try:
-            await self._pass(rooms, turn)
+            await self._pass(rooms, turn, underway)
         except Refused as refused:
             await self._refuse(turn, refused)
         except MessageInvalid as invalid:
@@ -132,13 +144,13 @@ class S3Handler:
     async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
         """Answer one whose head can be read in two ways; nothing of it is believed, its method neither."""
         passage = _passage(guest.peer, None, "")
-        self._recorder.refused(passage, Reason.HTTP_INVALID, str(invalid))
+        self.recorder.refused(passage, Reason.HTTP_INVALID, str(invalid))
         hold = self.limits.stranger(perf_counter_ns())
         if hold is None or await guest.hold_back(hold):
             origin = Origin("", "", passage.request_id, passage.event_id)
             guest.write(refusal(s3_answer(Refused(Reason.HTTP_INVALID)), origin, closes=True))
 
-    async def _pass(self, rooms: S3Rooms, turn: Turn) -> None:
+    async def _pass(self, rooms: S3Rooms, turn: Turn, underway: Underway | None) -> None:
         guest, head, body, answer, passage = turn
         address = address_of(head.fields["host"], head.target, rooms.base_domains)
         callers = rooms.callers
@@ -165,23 +177,42 @@ class S3Handler:
                 if passed.unlisted:
                     told = await self._buckets_of(rooms, turn, passed.unlisted)
                     passed = rooms.gate.buckets_to_show(passage, subject, wire, told)
-                self._recorder.answered(passage)
+                self.recorder.answered(passage)
                 answer.closes = answer.closes or not body.ended
                 guest.write(buckets(passed, turn.origin, closes=answer.closes))
                 return
             # Nothing is served that the trail has no place for: found out later, the object is written already.
-            self._recorder.reserve(passage)
+            self.recorder.reserve(passage)
             passage.outcome = outcome = ForwardOutcome(status=0)
             await rooms.forwarder.forward(
-                passed, guest, body, head, answer, seed=caller.seed, document=content or b"", outcome=outcome
+                passed,
+                guest,
+                body,
+                head,
+                answer,
+                seed=caller.seed,
+                document=content or b"",
+                outcome=outcome,
+                underway=underway,
             )
-            self._recorder.forwarded(passage, passed, outcome)
+            self.recorder.forwarded(passage, passed, outcome)
+            if head.method in _READS and not answer.closes and outcome.verdict is _ALLOW and outcome.bytes_out <= SMALL:
+                self._remember(rooms, turn, caller, wire)
         finally:
             self.transfers.end(name)
 
+    def _remember(self, rooms: S3Rooms, turn: Turn, caller: Caller, wire: ForwardWire) -> None:
+        """Have requests that are like this one served without a task, where the one before was like it."""
+        guest, head = turn.guest, turn.head
+        if not guest.repeats(head) or (guest.sequels is not None and guest.sequels.covers(head)):
+            return
+        precedents = Precedents(rooms.callers, rooms.gate, rooms.forwarder, self.recorder, lambda: self._rooms is rooms)
+        precedent = precedents.find(head, turn.passage, caller, wire)
+        guest.sequels = None if precedent is None else Sequels(guest, self, precedent)
+
     async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> list[tuple[str, Storage]]:
         """Ask storages for their buckets: which of them are shown is not theirs to say."""
-        self._recorder.reserve(turn.passage)
+        self.recorder.reserve(turn.passage)
         turn.passage.outcome = outcome = ForwardOutcome(status=200)
         told: list[tuple[str, Storage]] = []
         for storage in storages:
@@ -228,7 +259,7 @@ class S3Handler:
     def _record(self, turn: Turn, refused: Refused) -> Refused:
         """Record a refusal; return what the caller is told, which is another where the trail did not take it."""
         try:
-            self._recorder.refused(turn.passage, refused.reason, refused.detail, s3_answer(refused).status)
+            self.recorder.refused(turn.passage, refused.reason, refused.detail, s3_answer(refused).status)
         except Refused as unavailable:
             return unavailable
         return refused

@@ -35,13 +35,21 @@ class Transfers:
 
     def begin(self, principal: str) -> None:
         """Count a request that is served from now on; `end` must follow. Raise Refused if there are too many."""
+        if self.begin_at_once(principal):
+            return
         mine = self._by_name.get(principal, 0)
         if mine >= self._each:
             raise Refused(Reason.IN_FLIGHT_LIMITED, f"{mine} transfers at a time")
-        if self.in_flight >= self._total:
-            raise Refused(Reason.OVERLOADED, f"{self.in_flight} transfers of all callers at a time")
+        raise Refused(Reason.OVERLOADED, f"{self.in_flight} transfers of all callers at a time")
+
+    def begin_at_once(self, principal: str) -> bool:
+        """Count a request as `begin` does; False if there are too many."""
+        mine = self._by_name.get(principal, 0)
+        if mine >= self._each or self.in_flight >= self._total:
+            return False
         self._by_name[principal] = mine + 1
         self.in_flight += 1
+        return True
 
     def end(self, principal: str) -> None:
         """Count a request no longer."""

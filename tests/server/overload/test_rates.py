@@ -205,3 +205,20 @@ def test_what_is_in_flight_has_a_bound_of_its_own_for_each_and_for_all() -> None
         raise ZeroDivisionError
     assert limits.in_flight == 0
     assert limits._waiting == {}
+
+
+def test_whoever_may_go_on_at_once_is_counted_as_if_he_had_been_admitted() -> None:
+    """A way that is quicker must not be one without limits, nor count a request twice that is left to the other one."""
+    for rate, burst in ((100, 5), (7, 3), (10_000, 1)):
+        limits, other = (_limits(requests_per_second=rate, burst=burst) for _ in range(2))
+        # Whoever is not known yet has to be entered.
+        assert not limits.admits_at_once("a", START)
+        assert limits.admit("a", START) is other.admit("a", START) is None
+        for turn in range(200):
+            now = START + turn * SECOND // (3 * rate)
+            went_on = limits.admits_at_once("a", now)
+            if went_on:
+                assert other.admit("a", now) is None
+            elif turn % 2 and not _is_refused(limits, "a", now):
+                other.admit("a", now)
+            assert limits._due == other._due

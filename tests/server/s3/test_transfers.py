@@ -37,3 +37,15 @@ def test_a_transfer_that_fails_is_counted_out() -> None:
         with pytest.raises(RuntimeError), transfers.going("a"):
             raise RuntimeError
     assert transfers.in_flight == 0
+
+
+def test_whoever_only_asks_is_counted_only_if_there_is_room() -> None:
+    """A request that is left to another way would be counted twice, or not at all."""
+    transfers = Transfers(S3LimitSettings(in_flight=1, total_in_flight=2))
+    assert transfers.begin_at_once("a")
+    assert not transfers.begin_at_once("a")
+    assert transfers.begin_at_once("b")
+    assert not transfers.begin_at_once("c")
+    assert transfers.in_flight == 2
+    transfers.end("a")
+    assert transfers.begin_at_once("c")

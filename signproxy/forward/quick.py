@@ -1,0 +1,143 @@
+"""Ask a store for what it answers at once: no task waits for it, and whatever is not so is handed on to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from signproxy.forward.addresses import Address
+from signproxy.forward.exchange import HEAD_LIMIT
+from signproxy.forward.pool import Pool
+from signproxy.forward.relay import SMALL
+from signproxy.transfer.channel import Channel
+from signproxy.transfer.faults import MessageInvalid
+from signproxy.transfer.head import Body, ResponseHead
+
+# Looking a member up in its class calls Python code; the hot path does without.
+_NONE, _SIZED = Body.NONE, Body.SIZED
+
+Answered = Callable[[ResponseHead, bytes, bytes], None]
+"""Takes the head of an answer, its bytes, and the whole body."""
+
+
+class Underway:
+    """A request that a store was sent, and whose answer somebody else is to hear."""
+
+    __slots__ = ("_address", "_channel", "_pool", "started_ns")
+
+    def __init__(self, pool: Pool, address: Address, channel: Channel) -> None:
+        self._pool = pool
+        self._address = address
+        self._channel: Channel | None = channel
+        self.started_ns = 0
+        """When the client's request came."""
+
+    def taken(self, pool: Pool, address: Address) -> Channel | None:
+        """Return the connection, once, to whoever would have sent the request the same way."""
+        if pool is not self._pool or address != self._address:
+            return None
+        channel, self._channel = self._channel, None
+        return channel
+
+    def abandon(self) -> None:
+        """End the connection, unless it was taken."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.abort()
+
+
+class QuickExchange:
+    """One request at a time to a store; its answer is told, or the conversation handed on."""
+
+    __slots__ = (
+        "_address", "_answered", "_channel", "_end", "_got", "_handed_on", "_head", "_lost", "_method", "_need",
+        "_pool", "_receiver",
+    )  # fmt: skip
+
+    def __init__(self, answered: Answered, handed_on: Callable[[Underway], None]) -> None:
+        self._answered = answered
+        self._handed_on = handed_on
+        # Made once: each look-up of a method makes it anew.
+        self._receiver, self._lost = self._arrived, self._hand_on
+        self._channel: Channel | None = None
+        self._head: ResponseHead | None = None
+        self._got = b""
+        self._end = self._need = 0
+
+    def ask(self, pool: Pool, address: Address, message: bytes, method: str) -> bool:
+        """Send a request on a connection that was kept; False where there is none, and nothing was sent."""
+        channel = pool.take(address)
+        if channel is None:
+            return False
+        try:
+            channel.write_soon(message)
+        except ConnectionError:
+            channel.abort()
+            return False
+        self._pool, self._address, self._method = pool, address, method
+        self._channel = channel
+        channel.divert(self._receiver)
+        channel.watch(self._lost)
+        return True
+
+    def hand_on(self) -> None:
+        """Leave the answer to somebody else."""
+        if self._channel is not None:
+            self._hand_on()
+
+    def _arrived(self, piece: memoryview) -> None:
+        got = self._got + piece if self._got else bytes(piece)
+        head = self._head
+        if head is None:
+            end = got.find(b"\r\n\r\n", 0, HEAD_LIMIT) + 4
+            if end < 4 or not (head := self._read(got[:end])):
+                self._got = got
+                if end >= 4 or len(got) >= HEAD_LIMIT or not len(piece):
+                    self._hand_on()
+                return
+            self._end = end
+            self._need = end + head.length
+        if len(got) < self._need:
+            self._got = got
+            self._head = head
+            if not len(piece):
+                self._hand_on()
+            return
+        self._done(head, got)
+
+    def _read(self, raw: bytes) -> ResponseHead | None:
+        """Return the head of an answer that is small; of any other it is not looked at any further."""
+        try:
+            head = self._pool.heads.read(raw, self._method)
+        except MessageInvalid:
+            return None
+        body = head.body
+        if head.status < 200 or not (body is _NONE or (body is _SIZED and head.length <= SMALL)):
+            return None
+        return head
+
+    def _done(self, head: ResponseHead, got: bytes) -> None:
+        channel = self._channel
+        assert channel is not None  # noqa: S101 - it has just spoken
+        end, need = self._end, self._need
+        whole = len(got) == need
+        self._forget(channel)
+        self._answered(head, got[:end], got[end:] if whole else got[end:need])
+        if whole and not head.closes:
+            self._pool.give_back(self._address, channel)
+        else:
+            # What is behind an answer would be taken for the next one.
+            channel.abort()
+
+    def _hand_on(self) -> None:
+        channel = self._channel
+        assert channel is not None  # noqa: S101 - it is watched no longer than it is waited for
+        got = self._got
+        self._forget(channel)
+        channel.put_back(got)
+        self._handed_on(Underway(self._pool, self._address, channel))
+
+    def _forget(self, channel: Channel) -> None:
+        channel.restore()
+        channel.unwatch(self._lost)
+        self._channel = self._head = None
+        self._got = b""

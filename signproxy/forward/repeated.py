@@ -1,0 +1,70 @@
+"""Ask a store for one object after the other, by requests that differ in the name of the object, and in little else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from signproxy.credentials.credentials import Credentials
+from signproxy.errors import Refused
+from signproxy.forward.addresses import Destination
+from signproxy.forward.pool import Pool
+from signproxy.forward.quick import QuickExchange
+from signproxy.forward.resign import Outbound, Resigner, Second
+
+
+class Repeated:
+    """A request without a body, of which everything is known but the last segment of its path."""
+
+    __slots__ = (
+        "_address", "_bucket", "_credentials", "_destination", "_folder", "_lines", "_method", "_pool", "_request",
+        "_resigner", "_second",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        pool: Pool,
+        resigner: Resigner,
+        request: Outbound,
+        destination: Destination,
+        bucket: str,
+        credentials: Callable[[], Credentials],
+    ) -> None:
+        """`request` is one of them: its path is its target, with no query behind it."""
+        self._pool = pool
+        self._resigner = resigner
+        self._request = request
+        self._destination = destination
+        self._bucket = bucket
+        self._address = destination.address
+        self._method = request.method
+        self._credentials = credentials
+        self._second: Second | None = None
+        self._folder = request.path[: request.path.rfind("/") + 1]
+        self._lines = [f"{name}: {value}\r\n" for name, value in request.headers]
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """The client's headers that are sent on, names as spelled."""
+        return self._request.headers
+
+    def ask(self, exchange: QuickExchange, name: str, lines: Mapping[int, str], now: float) -> bool:
+        """Ask for an object; False where that is not possible at once, and nothing was sent.
+
+        `lines` are those headers that differ, by their place among the ones that are sent on.
+        """
+        try:
+            credentials = self._credentials()
+        except Refused:
+            return False
+        block = self._lines
+        if lines:
+            block = block.copy()
+            for at, line in lines.items():
+                block[at] = line
+        second, number = self._second, int(now)
+        if second is None or second.number != number or second.credentials is not credentials:
+            second = self._second = self._resigner.second(
+                self._request, self._destination, self._bucket, credentials, number
+            )
+        message = second.head(self._folder + name, "".join(block))
+        return exchange.ask(self._pool, self._address, message, self._method)

@@ -1,0 +1,72 @@
+"""Find what of a request that was served holds for those that are like it, if anything does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from signproxy.audit.event import Kind
+from signproxy.errors import Refused
+from signproxy.forward.forward import Forwarder
+from signproxy.gate.gate import Gate
+from signproxy.gate.outcome import ForwardOutcome
+from signproxy.gate.passage import Passage
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.s3_caller import Caller, S3Callers
+from signproxy.model import Subject
+from signproxy.s3.forwarded import ForwardWire
+from signproxy.server.s3.likeness import Likeness
+from signproxy.server.s3.sequels import Precedent
+from signproxy.transfer.head import RequestHead
+
+_KIND = Kind.FORWARD
+
+
+class Precedents:
+    """Finds them, for one generation of settings."""
+
+    __slots__ = ("_callers", "_forwarder", "_gate", "_is_current", "_recorder")
+
+    def __init__(
+        self, callers: S3Callers, gate: Gate, forwarder: Forwarder, recorder: Recorder, is_current: Callable[[], bool]
+    ) -> None:
+        self._callers = callers
+        self._gate = gate
+        self._forwarder = forwarder
+        self._recorder = recorder
+        self._is_current = is_current
+
+    def find(self, head: RequestHead, served: Passage, caller: Caller, wire: ForwardWire) -> Precedent | None:
+        """Return what holds for requests that are like one that was served; None where each is looked at as a whole.
+
+        The caller is identified, and the request judged, once more: what was found then may have changed since.
+        """
+        if "?" in head.target or not wire.raw_key or len(head.fields) != len(head.headers):
+            return None
+        try:
+            shown = self._callers.shown(caller, head.method, head.target, head.headers, head.fields)
+        except Refused:
+            return None
+        if shown is None:
+            return None
+        principal = shown.known.principal
+        passage = Passage(_KIND, "", "", served.remote_ip, served.user_agent)
+        passage.subject = subject = Subject(principal, principal)
+        found = self._gate.neighbours(passage, subject, wire)
+        if found is None:
+            return None
+        passed, neighbours = found
+        repeated = self._forwarder.repeated(passed, head)
+        outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_)
+        sent = {spelled: at for at, (spelled, _) in enumerate(repeated.headers)}
+        return Precedent(
+            likeness=Likeness(head, sent, signed=shown.signed),
+            neighbours=neighbours,
+            shown=shown,
+            callers=self._callers,
+            gate=self._gate,
+            is_current=self._is_current,
+            request=passed.forwardable.request,
+            repeated=repeated,
+            event=self._recorder.draft(passage, passed, outcome),
+            request_id=head.fields.get("x-request-id"),
+        )

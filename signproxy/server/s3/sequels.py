@@ -1,0 +1,205 @@
+"""Serve requests that are like one that was served, as they arrive: without a task, and without what is known.
+
+Only what differs is looked at: the name of the object, the caller's signature where he signs, and whatever may have
+changed since: the policy, who vouches for the caller, the settings, and every limit. Whatever is not as expected is
+left to the general way, which begins anew with the same bytes: before the store is asked, as if nothing had happened;
+after that with the conversation that was begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from copy import copy
+from time import perf_counter_ns, time
+from typing import Protocol
+
+import msgspec
+
+from signproxy.audit.event import AuditEvent, Verdict
+from signproxy.audit.ids import new_event_id
+from signproxy.errors import Reason
+from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
+from signproxy.forward.exchange import Side
+from signproxy.forward.quick import QuickExchange, Underway
+from signproxy.forward.repeated import Repeated
+from signproxy.gate.gate import Gate
+from signproxy.gate.recorder import Recorder
+from signproxy.identity.s3_caller import S3Callers, Shown
+from signproxy.policy.neighbours import Neighbours
+from signproxy.s3.request import S3Request
+from signproxy.server.limits import Limits
+from signproxy.server.message import read_request_id
+from signproxy.server.s3.likeness import Likeness
+from signproxy.server.s3.transfers import Transfers
+from signproxy.transfer.head import RequestHead, ResponseHead
+
+PATIENCE = 1.0
+"""Seconds for an answer; then a task waits for it, with the limits that each phase has."""
+
+
+class Guest(Protocol):
+    """The client's connection."""
+
+    def write_soon(self, data: bytes) -> None:
+        """Send a whole message."""
+        ...
+
+    def served(self) -> None:
+        """Take note that the request that was begun here is answered."""
+        ...
+
+    def go_on(self, data: bytes, underway: Underway) -> None:
+        """Have a request served the general way, whose conversation with the store has begun."""
+        ...
+
+
+class Common(Protocol):
+    """What all connections have in common."""
+
+    recorder: Recorder
+    limits: Limits
+    transfers: Transfers
+
+
+class Precedent(msgspec.Struct, frozen=True, gc=False):
+    """A request that was served, and what of it holds for those that are like it."""
+
+    likeness: Likeness
+    neighbours: Neighbours
+    shown: Shown
+    callers: S3Callers
+    gate: Gate
+    is_current: Callable[[], bool]
+    """Whether the settings are those that it was served by."""
+    request: S3Request
+    repeated: Repeated
+    event: AuditEvent
+    """Its own, but for what the store told and how long it took."""
+    request_id: str | None
+    """What the client calls all of them."""
+
+
+class Sequels:
+    """What follows a precedent on one connection, one request at a time."""
+
+    __slots__ = (
+        "_again", "_ask", "_common", "_data", "_event_id", "_exchange", "_guest", "_judged_ns", "_key", "_key_of",
+        "_loop", "_precedent", "_principal", "_read", "_shown", "_started_ns", "_timer", "is_busy",
+    )  # fmt: skip
+
+    def __init__(self, guest: Guest, common: Common, precedent: Precedent) -> None:
+        self._guest = guest
+        self._common = common
+        self._precedent = precedent
+        self._principal = precedent.shown.known.principal.name
+        # Each look-up on the way is paid by every request.
+        self._read = precedent.likeness.read
+        self._key_of = precedent.neighbours.key_of
+        self._shown = precedent.shown
+        self._again = precedent.callers.again
+        self._ask = precedent.repeated.ask
+        self._exchange = QuickExchange(self._answered, self._handed_on)
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._data = b""
+        self._event_id = self._key = ""
+        self._started_ns = self._judged_ns = 0
+        self.is_busy = False
+        """Whether a request is under way."""
+
+    def covers(self, head: RequestHead) -> bool:
+        """Whether a request would be served here, but for what may be otherwise the next time."""
+        precedent = self._precedent
+        holds = precedent.is_current() and precedent.gate.state is precedent.neighbours.state
+        return holds and precedent.likeness.has(head)
+
+    def begin(self, data: bytes) -> bool:
+        """Begin to serve what arrived; False where that is left to the general way, and nothing has happened."""
+        like = self._read(data)
+        if like is None:
+            return False
+        name, lines, signature, amz_date, changed = like
+        key = self._key_of(name)
+        precedent, common, principal = self._precedent, self._common, self._principal
+        if not key or not precedent.is_current() or precedent.gate.state is not precedent.neighbours.state:
+            return False
+        started, now = perf_counter_ns(), time()
+        if not self._again(self._shown, name, amz_date, signature, changed, now):
+            return False
+        if not common.transfers.begin_at_once(principal):
+            return False
+        if not common.limits.admits_at_once(principal, started):
+            common.transfers.end(principal)
+            return False
+        # Nothing is served that the trail has no place for.
+        if not common.recorder.reserve_at_once():
+            self._give_up_turn()
+            return False
+        judged = perf_counter_ns()
+        if not self._ask(self._exchange, name, lines, now):
+            common.recorder.give_back()
+            self._give_up_turn()
+            return False
+        self.is_busy = True
+        self._started_ns, self._judged_ns = started, judged
+        self._data, self._key, self._event_id = data, key, new_event_id()
+        if self._timer is None:
+            self._timer = self._loop.call_later(PATIENCE, self._look)
+        return True
+
+    def hand_on(self) -> None:
+        """Leave what is under way to the general way."""
+        self._exchange.hand_on()
+
+    def _answered(self, head: ResponseHead, raw: bytes, body: bytes) -> None:
+        now = perf_counter_ns()
+        self.is_busy = False
+        precedent, common, event_id, started = self._precedent, self._common, self._event_id, self._started_ns
+        event = copy(precedent.event)
+        event.event_id = event_id
+        event.request_id = request_id = read_request_id(precedent.request_id, event_id)
+        event.key = self._key
+        event.http_status = event.upstream_status = head.status
+        added = f"{EVENT_ID}: {event_id}\r\n"
+        upstream_id = head.fields.get(REQUEST_ID)
+        if upstream_id is None:
+            added = f"{added}{REQUEST_ID}: {request_id}\r\n"
+        else:
+            event.upstream_request_id = upstream_id.partition(",")[0]
+        event.bytes_out = len(body)
+        event.authz_us = (self._judged_ns - started) // 1000
+        event.first_byte_us = event.upstream_us = (now - self._judged_ns) // 1000
+        event.total_us = (now - started) // 1000
+        try:
+            self._guest.write_soon(head_of(head, raw, added) + body)
+        except ConnectionError as error:
+            event.decision, event.reason, event.detail = Verdict.ERROR, Reason.CLIENT_GONE.code, str(error)
+            event.aborted = Side.CLIENT.value
+        try:
+            common.recorder.repeated(event, precedent.request)
+        finally:
+            common.transfers.end(self._principal)
+            self._guest.served()
+
+    def _handed_on(self, underway: Underway) -> None:
+        self.is_busy = False
+        underway.started_ns = self._started_ns
+        self._common.recorder.give_back()
+        self._give_up_turn()
+        self._guest.go_on(self._data, underway)
+
+    def _give_up_turn(self) -> None:
+        self._common.limits.give_back(self._principal, 0)
+        self._common.transfers.end(self._principal)
+
+    def _look(self) -> None:
+        """Hand on what takes too long; one timer serves many requests."""
+        self._timer = None
+        if not self.is_busy:
+            return
+        left = PATIENCE - (perf_counter_ns() - self._started_ns) / 1e9
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self.hand_on()

@@ -1,0 +1,164 @@
+"""What holds for a key is only taken to hold for another one where the gate would say the same of that one."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signproxy.errors import Refused
+from signproxy.gate.forwarded import Passed
+from signproxy.model import Subject
+from tests.gate.forward_cases import Site, caller, new_passage, wire
+
+PLACES = (
+    ("my-bucket", "wh/t1/data/"),
+    ("my-bucket", "wh/t1/"),
+    ("my-bucket", "wh/t1/metadata/"),
+    ("my-bucket", "wh/deep/data/"),
+    ("my-bucket", "wh/once/data/"),
+    ("my-bucket", "wh/sealed/data/"),
+    ("my-bucket", "wh/sealed/"),
+    ("my-bucket", "wh/sealed/metadata/"),
+    ("my-bucket", "wh/hidden/"),
+    ("my-bucket", "wh/"),
+    ("my-bucket", ""),
+    ("my-bucket", "stage/"),
+    ("my-bucket", "stage/deep/"),
+    ("my-bucket", "folders/"),
+    ("my-bucket", "folders/a./"),
+    ("my-bucket", "folders/a;b/"),
+    ("my-bucket", "secret/"),
+    ("my-other", "b/b1/data/"),
+    ("raw", ""),
+    ("raw", "any/"),
+    ("vault", "a/"),
+    ("tmp-1", ""),
+    ("tmp-1", "x/"),
+    ("far", "dark/"),
+    ("nowhere", "a/"),
+)
+NAMES = (
+    "a.parquet",
+    "part-0_1~x.0",
+    "stage",
+    "folders",
+    "secret",
+    "wh",
+    "t1",
+    "metadata",
+    "v1.metadata.json",
+    "v1.metadata.json.gz",
+    "x.gz.metadata.json",
+    "version-hint.text",
+    ".metadata.json",
+    "a.",
+    ".a",
+    ".",
+    "..",
+    "a;b",
+    "a b",
+    "a%2Fb",
+    "a/b",
+    "",
+)
+CALLERS = ("reader", "writer", "owner", "copier", "watched", "far", "stranger")
+
+
+def told(site: Site, who: str, method: str, bucket: str, key: str) -> object:
+    """Return all that the gate says of a request, by what it is decided."""
+    passage = new_passage()
+    passage.subject = subject = Subject.of(caller(who))
+    try:
+        judged = site.gate.judge_forwarded(passage, subject, wire(method, bucket, key))
+    except Refused as refused:
+        return refused.reason
+    assert not inspect.isawaitable(judged)
+    assert isinstance(judged, Passed)
+    allow = judged.allow
+    return (
+        *(allow.table, allow.volume, allow.write_once, allow.authority.rule_id),
+        *(judged.observed and judged.observed.reason, judged.refused, passage.catalog, passage.table_uuid),
+        *(judged.forwardable.headers, judged.forwardable.request.headers, judged.forwardable.request.payload),
+        *(judged.forwardable.request.operation, judged.forwardable.request.canonical_path.rpartition("/")[0]),
+    )
+
+
+@pytest.mark.parametrize("method", ("GET", "HEAD"))
+@pytest.mark.parametrize("who", CALLERS)
+def test_the_gate_says_the_same_of_every_neighbour(who: str, method: str) -> None:
+    """A neighbour that the gate would refuse would be read on the word of the one before."""
+    site = Site()
+    held = 0
+    for bucket, folder in PLACES:
+        for name in NAMES:
+            subject = Subject.of(caller(who))
+            found = site.gate.neighbours(new_passage(), subject, wire(method, bucket, folder + name))
+            if found is None:
+                continue
+            first = told(site, who, method, bucket, folder + name)
+            for other in NAMES:
+                key = found[1].key_of(other)
+                assert key in ("", found[1].folder + other)
+                if key:
+                    held += 1
+                    assert told(site, who, method, bucket, key) == first, (key, folder + name)
+    assert held > 20 or who in ("far", "stranger")
+
+
+@given(
+    names=st.lists(st.text(st.characters(max_codepoint=0x200), max_size=6), min_size=1, max_size=8),
+    place=st.sampled_from(PLACES),
+    who=st.sampled_from(("reader", "writer", "owner")),
+)
+def test_no_spelling_of_a_name_is_a_neighbour_that_the_gate_would_not_let_pass(
+    names: list[str], place: tuple[str, str], who: str
+) -> None:
+    """Whatever a name is made of, either it is judged for itself or the answer is the same."""
+    site = Site()
+    bucket, folder = place
+    found = site.gate.neighbours(new_passage(), Subject.of(caller(who)), wire("GET", bucket, f"{folder}a.parquet"))
+    if found is None:
+        return
+    first = told(site, who, "GET", bucket, f"{folder}a.parquet")
+    for name in names:
+        key = found[1].key_of(name)
+        if key:
+            assert told(site, who, "GET", bucket, key) == first
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "headers"),
+    (
+        ("PUT", None, {}),
+        ("DELETE", None, {}),
+        ("GET", "tagging", {}),
+        ("GET", "partNumber=1", {}),
+        ("PUT", None, {"x_amz_copy_source": "my-bucket/wh/t1/data/b"}),
+    ),
+)
+def test_only_plain_reads_have_neighbours(method: str, query: str | None, headers: dict[str, str]) -> None:
+    """Of anything else more than the folder counts."""
+    asked = wire(method, "my-bucket", "wh/t1/data/a", query, None, **headers)
+    assert Site().gate.neighbours(new_passage(), Subject.of(caller("owner")), asked) is None
+
+
+def test_a_name_has_room_in_its_key() -> None:
+    """A key that is too long for S3 would be sent."""
+    found = Site().gate.neighbours(
+        new_passage(), Subject.of(caller("reader")), wire("GET", "my-bucket", "wh/t1/data/a")
+    )
+    assert found is not None
+    room = 1024 - len("wh/t1/data/")
+    assert found[1].key_of("a" * room)
+    assert not found[1].key_of("a" * (room + 1))
+
+
+def test_who_is_only_observed_is_looked_at_each_time() -> None:
+    """What would have been refused has to be recorded of each."""
+    site = Site()
+    subject = Subject.of(caller("watched"))
+    assert site.gate.neighbours(new_passage(), subject, wire("GET", "my-bucket", "wh/hidden/a")) is None
+    assert site.gate.neighbours(new_passage(), subject, wire("GET", "my-bucket", "wh/t1/a")) is not None

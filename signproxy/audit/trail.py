@@ -142,23 +142,22 @@ class AuditTrail:
     def give_back(self) -> None:
         """Give up a place for an event that will not come."""
         with self._changing:
-            self._free()
+            self._limit += 1
+            if self._room:
+                self._room += 1
 
     def fulfil(self, event: AuditEvent) -> None:
         """Take over the event for which a place was kept, however the writer is doing by now."""
         with self._changing:
-            self._free()
+            self._limit += 1
             if self._closed:
                 # Nobody writes any more: the hole in the numbers shows that one is missing.
                 self._seq += 1
                 self._dropped += 1
                 return
+            if self._room:
+                self._room += 1
             self._append(event, time())
-
-    def _free(self) -> None:
-        self._limit += 1
-        if self._room:
-            self._room += 1
 
     def accept_anonymous(self, event: AuditEvent) -> None:
         """Record a refusal of a caller whose identity is not known, within its budget.

@@ -49,11 +49,11 @@ class Answer:
     def whole(self, head: ResponseHead, raw: bytes, body: bytes) -> None:
         """Write an answer that is there as a whole, in one piece: each write is a packet to a client that waits."""
         framing = "" if head.body is _SIZED and head.length == len(body) else f"Content-Length: {len(body)}\r\n"
-        self._client.write(self._head(head, raw, framing) + body)
+        self._client.write_soon(self._head(head, raw, framing) + body)
 
     def bodiless(self, head: ResponseHead, raw: bytes) -> None:
         """Write an answer whose headers may speak of a body that does not follow."""
-        self._client.write(self._head(head, raw, ""))
+        self._client.write_soon(self._head(head, raw, ""))
 
     def start(self, head: ResponseHead, raw: bytes) -> Outgoing:
         """Write the head, and return what takes the body: as long as the store says, or in chunks."""

@@ -129,7 +129,7 @@ class Exchange:
             raise self._fault(_Silent())
         try:
             if not sent:
-                channel.write(message)
+                channel.write_soon(message)
             return await self._hear(channel, self._seconds)
         except (_Silent, ConnectionError) as silent:
             channel.abort()

@@ -89,20 +89,29 @@ class QuickExchange:
         head = self._head
         if head is None:
             end = got.find(b"\r\n\r\n", 0, HEAD_LIMIT) + 4
-            if end < 4 or not (head := self._read(got[:end])):
+            if end >= 4:
+                head = self._read(got[:end])
+            if head is None:
                 self._got = got
-                if end >= 4 or len(got) >= HEAD_LIMIT or not len(piece):
+                if end >= 4 or len(got) >= HEAD_LIMIT or not piece:
                     self._hand_on()
                 return
-            self._end = end
-            self._need = end + head.length
-        if len(got) < self._need:
-            self._got = got
-            self._head = head
-            if not len(piece):
+            self._end, self._need = end, end + head.length
+        size, need = len(got), self._need
+        if size < need:
+            self._got, self._head = got, head
+            if not piece:
                 self._hand_on()
             return
-        self._done(head, got)
+        channel, end = self._channel, self._end
+        assert channel is not None  # noqa: S101 - it has just spoken
+        self._forget(channel)
+        self._answered(head, got[:end], got[end:need])
+        if size == need and not head.closes:
+            self._pool.give_back(self._address, channel)
+        else:
+            # What is behind an answer would be taken for the next one.
+            channel.abort()
 
     def _read(self, raw: bytes) -> ResponseHead | None:
         """Return the head of an answer that is small; of any other it is not looked at any further."""
@@ -114,19 +123,6 @@ class QuickExchange:
         if head.status < 200 or not (body is _NONE or (body is _SIZED and head.length <= SMALL)):
             return None
         return head
-
-    def _done(self, head: ResponseHead, got: bytes) -> None:
-        channel = self._channel
-        assert channel is not None  # noqa: S101 - it has just spoken
-        end, need = self._end, self._need
-        whole = len(got) == need
-        self._forget(channel)
-        self._answered(head, got[:end], got[end:] if whole else got[end:need])
-        if whole and not head.closes:
-            self._pool.give_back(self._address, channel)
-        else:
-            # What is behind an answer would be taken for the next one.
-            channel.abort()
 
     def _hand_on(self) -> None:
         channel = self._channel

@@ -20,6 +20,7 @@ from signproxy.model import Allow, NamedTable, Subject
 from signproxy.policy.state import PolicyState
 from signproxy.s3.codes import s3_code
 from signproxy.s3.request import S3Request
+from signproxy.telemetry.forward_metrics import Repeats
 from signproxy.telemetry.metrics import Metrics
 from signproxy.telemetry.request_log import RequestLine, RequestLog
 
@@ -107,7 +108,8 @@ class Recorder:
         event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
         self._take(passage, event)
         self._count_forwarded(passage.request, event)
-        self._measure_forwarded(event)
+        self._metrics.forward.took(event.authz_us, event.connect_us, event.first_byte_us, event.upstream_us)
+        self._metrics.forward.moved(event.bytes_in, event.bytes_out)
         if outcome.reason in _PAYLOAD_FAILURES:
             self._metrics.forward.payload_failed(outcome.reason.code)
         if outcome.verdict is not _ALLOW:
@@ -131,11 +133,14 @@ class Recorder:
         _at_the_store(event, outcome)
         return event
 
-    def repeated(self, event: AuditEvent, request: S3Request) -> None:
+    def repeats(self, request: S3Request) -> Repeats:
+        """Return what counts requests that are forwarded like this one."""
+        return self._metrics.repeats(request.operation.s3_name)
+
+    def repeated(self, event: AuditEvent, counts: Repeats) -> None:
         """Record a request that was forwarded like one before; `event` is the draft of that one, brought up to date."""
         self._trail.fulfil(event)
-        self._count_forwarded(request, event)
-        self._measure_forwarded(event)
+        counts.count(event.upstream_status, event.total_us, event.authz_us, event.upstream_us, event.bytes_out)
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
@@ -222,11 +227,6 @@ class Recorder:
             op = event.s3_op or event.kind.value
             self._metrics.answered(op, event.decision.value, event.reason, event.total_us)
         self._remember(passage, event)
-
-    def _measure_forwarded(self, event: AuditEvent) -> None:
-        metrics = self._metrics.forward
-        metrics.took(event.authz_us, event.connect_us, event.first_byte_us, event.upstream_us)
-        metrics.moved(event.bytes_in, event.bytes_out)
 
     def _count_forwarded(self, request: S3Request | None, event: AuditEvent) -> None:
         # The name of an operation outside the table is no label: there are a hundred of them.

@@ -72,11 +72,15 @@ class ForwardMetrics:
 
     def answered(self, op: str, decision: str, upstream_status: int) -> None:
         """Count a request to the S3 listener; 0 as status is that of a store that was not asked, or did not answer."""
+        self.counter(op, decision, upstream_status).value += 1
+
+    def counter(self, op: str, decision: str, upstream_status: int) -> Counter:
+        """Return what counts these."""
         key = (op, decision, upstream_status // 100)
         counter = self._counted.get(key)
         if counter is None:
             counter = self._counted[key] = self.requests.labels(op, decision, _CLASSES[key[2]])
-        counter.value += 1
+        return counter
 
     def took(self, authz_us: int, connect_us: int, first_byte_us: int, upstream_us: int) -> None:
         """Measure the phases of a request whose store was asked; 0 is a phase that did not take place."""
@@ -96,3 +100,46 @@ class ForwardMetrics:
     def payload_failed(self, reason: str) -> None:
         """Count an upload whose body was not what its head said."""
         self.payload_failures.labels(reason).inc()
+
+
+class Repeats:
+    """Counts and measures requests that were served alike: of one operation, allowed, and answered at once."""
+
+    __slots__ = (
+        "_authz",
+        "_by_class",
+        "_bytes_out",
+        "_first_byte",
+        "_forward",
+        "_op",
+        "_requests",
+        "_total",
+        "_transfer",
+    )
+
+    def __init__(self, op: str, requests: Counter, total: Histogram, forward: ForwardMetrics) -> None:
+        self._op = op
+        self._requests = requests
+        self._total = total
+        self._forward = forward
+        self._by_class: dict[int, Counter] = {}
+        phases = forward.seconds
+        self._authz, self._first_byte, self._transfer = map(phases.labels, ("authz", "first_byte", "transfer"))
+        self._bytes_out = forward.bytes.labels("out")
+
+    def count(self, upstream_status: int, total_us: int, authz_us: int, upstream_us: int, bytes_out: int) -> None:
+        """Count a request; the first byte of its answer was its last."""
+        self._requests.value += 1
+        of_class = self._by_class.get(upstream_status // 100)
+        if of_class is None:
+            of_class = self._by_class[upstream_status // 100] = self._forward.counter(
+                self._op, "allow", upstream_status
+            )
+        of_class.value += 1
+        self._total.observe(total_us * _MICROSECOND)
+        self._authz.observe(authz_us * _MICROSECOND)
+        if upstream_us:
+            seconds = upstream_us * _MICROSECOND
+            self._first_byte.observe(seconds)
+            self._transfer.observe(seconds)
+        self._bytes_out.value += bytes_out

@@ -22,7 +22,7 @@ from signproxy.telemetry.families import (
     add_up,
     lasting,
 )
-from signproxy.telemetry.forward_metrics import ForwardMetrics
+from signproxy.telemetry.forward_metrics import ForwardMetrics, Repeats
 
 # A sign takes some 40 µs, a body that arrives slowly up to 10 s.
 STAGE_BOUNDS = (
@@ -324,6 +324,10 @@ class Metrics:
         """Count and measure any other request."""
         self.requests.labels(op, decision, reason).inc()
         self._total.observe(total_us * _MICROSECOND)
+
+    def repeats(self, op: str) -> Repeats:
+        """Return what counts requests of one operation that were forwarded alike."""
+        return Repeats(op, self.requests.labels(op, "allow", _ALLOWED), self._total, self.forward)
 
     def reloaded(self, result: Result, seconds: float) -> None:
         """Count and measure a reload; in the one process that decides about it."""

@@ -106,6 +106,7 @@ class Connection(Channel):
     def connection_lost(self, exc: Exception | None) -> None:
         """Uncount it."""
         super().connection_lost(exc)
+        self._leave_to_general_way()
         self._guests.leave(self)
         self._release()
 
@@ -236,10 +237,8 @@ class Connection(Channel):
         self._arrival.limit(self._idle_limit)
         try:
             while self._is_busy or not self._held:
-                if self.lost is not None:
-                    self._leave_to_general_way()
-                    return bool(self._held)
-                if not self._is_busy and (self._ended or self._guests.closing):
+                over = self._ended or self._guests.closing
+                if self.lost is not None or (over and not self._is_busy):
                     return False
                 if self.is_full:
                     await self.drained(self._idle_limit)

@@ -13,7 +13,9 @@ from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
+from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire
+from signproxy.server.message import read_request_id
 from signproxy.server.s3.likeness import Likeness
 from signproxy.server.s3.sequels import Precedent
 from signproxy.transfer.head import RequestHead
@@ -63,10 +65,13 @@ class Precedents:
             neighbours=neighbours,
             shown=shown,
             callers=self._callers,
-            gate=self._gate,
-            is_current=self._is_current,
+            is_current=self._while(neighbours.state),
             request=passed.forwardable.request,
             repeated=repeated,
             event=self._recorder.draft(passage, passed, outcome),
-            request_id=head.fields.get("x-request-id"),
+            request_id=read_request_id(head.fields.get("x-request-id"), ""),
         )
+
+    def _while(self, state: PolicyState) -> Callable[[], bool]:
+        gate, is_served_by = self._gate, self._is_current
+        return lambda: gate.state is state and is_served_by()

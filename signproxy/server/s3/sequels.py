@@ -16,20 +16,16 @@ from typing import Protocol
 
 import msgspec
 
-from signproxy.audit.event import AuditEvent, Verdict
+from signproxy.audit.event import AuditEvent
 from signproxy.audit.ids import new_event_id
-from signproxy.errors import Reason
 from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
-from signproxy.forward.exchange import Side
 from signproxy.forward.quick import QuickExchange, Underway
 from signproxy.forward.repeated import Repeated
-from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
 from signproxy.server.limits import Limits
-from signproxy.server.message import read_request_id
 from signproxy.server.s3.likeness import Likeness
 from signproxy.server.s3.transfers import Transfers
 from signproxy.transfer.head import RequestHead, ResponseHead
@@ -69,23 +65,22 @@ class Precedent(msgspec.Struct, frozen=True, gc=False):
     neighbours: Neighbours
     shown: Shown
     callers: S3Callers
-    gate: Gate
     is_current: Callable[[], bool]
-    """Whether the settings are those that it was served by."""
+    """Whether settings and policy are those that it was judged by."""
     request: S3Request
     repeated: Repeated
     event: AuditEvent
     """Its own, but for what the store told and how long it took."""
-    request_id: str | None
-    """What the client calls all of them."""
+    request_id: str
+    """What the client calls all of them; empty where he does not."""
 
 
 class Sequels:
     """What follows a precedent on one connection, one request at a time."""
 
     __slots__ = (
-        "_again", "_ask", "_common", "_data", "_event_id", "_exchange", "_guest", "_judged_ns", "_key", "_key_of",
-        "_loop", "_precedent", "_principal", "_read", "_shown", "_started_ns", "_timer", "is_busy",
+        "_again", "_ask", "_common", "_counts", "_data", "_event_id", "_exchange", "_guest", "_judged_ns", "_key",
+        "_key_of", "_loop", "_precedent", "_principal", "_read", "_shown", "_started_ns", "_timer", "is_busy",
     )  # fmt: skip
 
     def __init__(self, guest: Guest, common: Common, precedent: Precedent) -> None:
@@ -99,6 +94,7 @@ class Sequels:
         self._shown = precedent.shown
         self._again = precedent.callers.again
         self._ask = precedent.repeated.ask
+        self._counts = common.recorder.repeats(precedent.request)
         self._exchange = QuickExchange(self._answered, self._handed_on)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -110,9 +106,7 @@ class Sequels:
 
     def covers(self, head: RequestHead) -> bool:
         """Whether a request would be served here, but for what may be otherwise the next time."""
-        precedent = self._precedent
-        holds = precedent.is_current() and precedent.gate.state is precedent.neighbours.state
-        return holds and precedent.likeness.has(head)
+        return self._precedent.is_current() and self._precedent.likeness.has(head)
 
     def begin(self, data: bytes) -> bool:
         """Begin to serve what arrived; False where that is left to the general way, and nothing has happened."""
@@ -122,7 +116,7 @@ class Sequels:
         name, lines, signature, amz_date, changed = like
         key = self._key_of(name)
         precedent, common, principal = self._precedent, self._common, self._principal
-        if not key or not precedent.is_current() or precedent.gate.state is not precedent.neighbours.state:
+        if not key or not precedent.is_current():
             return False
         started, now = perf_counter_ns(), time()
         if not self._again(self._shown, name, amz_date, signature, changed, now):
@@ -158,7 +152,7 @@ class Sequels:
         precedent, common, event_id, started = self._precedent, self._common, self._event_id, self._started_ns
         event = copy(precedent.event)
         event.event_id = event_id
-        event.request_id = request_id = read_request_id(precedent.request_id, event_id)
+        event.request_id = request_id = precedent.request_id or event_id
         event.key = self._key
         event.http_status = event.upstream_status = head.status
         added = f"{EVENT_ID}: {event_id}\r\n"
@@ -172,12 +166,9 @@ class Sequels:
         event.first_byte_us = event.upstream_us = (now - self._judged_ns) // 1000
         event.total_us = (now - started) // 1000
         try:
+            # The connection is there: one that is lost hands on what is under way.
             self._guest.write_soon(head_of(head, raw, added) + body)
-        except ConnectionError as error:
-            event.decision, event.reason, event.detail = Verdict.ERROR, Reason.CLIENT_GONE.code, str(error)
-            event.aborted = Side.CLIENT.value
-        try:
-            common.recorder.repeated(event, precedent.request)
+            common.recorder.repeated(event, self._counts)
         finally:
             common.transfers.end(self._principal)
             self._guest.served()

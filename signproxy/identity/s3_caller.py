@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -85,10 +85,10 @@ class Shown(msgspec.Struct, frozen=True, gc=False):
     """What a caller showed with a request, to be known again by his next one."""
 
     known: Known
-    signed: bool = False
-    """Whether each of his requests has another signature."""
+    signed: Collection[int] | None = None
+    """The places of the headers that his signature covers and that are looked at; None where there is no signature."""
     signatures: Signatures | None = None
-    """What they are verified with; None where a token is the proof."""
+    """What his signatures are verified with; None where a token is the proof."""
 
     def __repr__(self) -> str:
         return f"Shown({self.known.principal!r}, ***)"
@@ -172,17 +172,17 @@ class S3Callers:
         if caller.how is How.POD or caller.hoisted or not authorization or not is_canonical(path):
             return None
         if authorization[: len(_BEARER)].lower() == _BEARER:
-            return self._shown_by(authorization[len(_BEARER) :].strip(" "), caller, signed=False)
+            return self._shown_by(authorization[len(_BEARER) :].strip(" "), caller, None)
         presented = read_authorization(authorization, named)
         if caller.how is How.BEARER:
-            return self._shown_by(presented.session_token, caller, signed=True)
+            return self._shown_by(presented.session_token, caller, ())
         proved = self._proved.get((presented.access_key_id, presented.session_token))
         if proved is None:
             return None
         signatures = Signatures(presented, proved.verifier, method, folder, headers)
-        return Shown(proved.known, signed=True, signatures=signatures)
+        return Shown(proved.known, signatures.places, signatures)
 
-    def _shown_by(self, token: str, caller: Caller, *, signed: bool) -> Shown | None:
+    def _shown_by(self, token: str, caller: Caller, signed: Collection[int] | None) -> Shown | None:
         # Of a token for one table the caller's own is another one, and each may end for itself.
         if token != caller.bearer:
             return None

@@ -65,7 +65,7 @@ def neighbours(state: PolicyState, catalogs: Iterable[Catalog], request: S3Reque
     """
     key = request.key
     folder = key[: key.rfind("/") + 1]
-    if request.operation not in READS or request.canonical_query or request.copy_source is not None:
+    if request.operation not in READS or request.canonical_query:
         return None
     if not _FOLDERS.fullmatch(folder) or not _NAME.fullmatch(key[len(folder) :]) or key.endswith(PROTECTED_NAMES):
         return None

@@ -122,7 +122,7 @@ class Signatures:
     `presented` is what came with one of them and was verified; `headers` are its own, with no name twice.
     """
 
-    __slots__ = ("_after", "_before", "_block", "_date", "_key", "_lines", "_places", "_region", "_scope_date")
+    __slots__ = ("_after", "_before", "_date", "_day", "_lines", "_tail", "places")
 
     def __init__(
         self, presented: Presented, key: Verifier, method: str, folder: str, headers: Sequence[tuple[str, str]]
@@ -130,41 +130,38 @@ class Signatures:
         """`folder` is what the paths begin with, and its own canonical form."""
         signed = presented.signed_headers
         named = dict(headers)
-        self._key = key
-        self._scope_date = presented.date
-        self._region = presented.region
+        self._day = key.day(presented.date, presented.region)
         self._date = presented.amz_date
         self._lines = [f"{name}:{_BLANKS.sub(' ', named[name]).strip(' ')}\n" for name in signed]
-        self._places = {at: signed.index(name) for at, (name, _) in enumerate(headers) if name in signed}
-        self._block = "".join(self._lines)
         self._before = f"{method}\n{folder}"
         self._after = f"\n{';'.join(signed)}\n{presented.payload}"
+        self._tail = f"\n\n{''.join(self._lines)}{self._after}"
+        self.places = {at: signed.index(name) for at, (name, _) in enumerate(headers) if name in signed}
+        """Of the headers that are signed: where each stands among them."""
 
     def __repr__(self) -> str:
-        return f"Signatures({self._key!r})"
+        return f"Signatures({self._day.scope}, ***)"
 
     def hold(self, name: str, amz_date: str, signature: str, changed: Mapping[int, str], now: float) -> bool:
         """Whether a signature is the holder's for the request with this last segment, which needs no escapes.
 
-        `changed` are the headers that are others, by their place: printable ASCII, without blanks around.
+        `changed` are the signed headers that are others, by their place: printable ASCII, without blanks around.
         """
-        if amz_date != self._date and not (_AMZ_DATE.fullmatch(amz_date) and amz_date.startswith(self._scope_date)):
+        day, tail = self._day, self._tail
+        if amz_date != self._date and not (_AMZ_DATE.fullmatch(amz_date) and amz_date.startswith(day.scope[:8])):
             return False
         earliest, latest = _window(int(now))
         if not earliest <= amz_date <= latest:
             return False
-        block = self._block
-        if not changed.keys().isdisjoint(self._places):
+        if changed:
             lines = self._lines.copy()
             for at, value in changed.items():
-                line = self._places.get(at)
-                if line is not None:
-                    if "  " in value:
-                        return False
-                    lines[line] = f"{lines[line].partition(':')[0]}:{value}\n"
-            block = "".join(lines)
-        day = self._key.day(self._scope_date, self._region)
-        digest = sha256(f"{self._before}{name}\n\n{block}{self._after}".encode("latin-1")).hexdigest()
+                if "  " in value:
+                    return False
+                line = self.places[at]
+                lines[line] = f"{lines[line].partition(':')[0]}:{value}\n"
+            tail = f"\n\n{''.join(lines)}{self._after}"
+        digest = sha256(f"{self._before}{name}{tail}".encode("latin-1")).hexdigest()
         expected = day.mac(f"{ALGORITHM}\n{amz_date}\n{day.scope}\n{digest}".encode())
         return signature.isascii() and compare_digest(expected, signature)
 

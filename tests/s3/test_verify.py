@@ -430,7 +430,7 @@ def holds(signatures: Signatures, first: Sent, sent: Sent, now: float = NOW) -> 
     changed = {
         at: value
         for at, ((_, old), (_, value)) in enumerate(zip(first.headers, sent.headers, strict=True))
-        if old != value
+        if old != value and at in signatures.places
     }
     return signatures.hold(sent.path.removeprefix(_FOLDER), named["x-amz-date"], signature, changed, now)
 

@@ -240,10 +240,11 @@ class Connection(Channel):
                 over = self._ended or self._guests.closing
                 if self.lost is not None or (over and not self._is_busy):
                     return False
-                if self.is_full:
-                    await self.drained(self._idle_limit)
                 self.release()
                 await self._arrival.happened()
+            if self.is_full and self.lost is None:
+                # Whoever does not take his answers gets no more of them.
+                await self.drained(self._idle_limit)
         except Stalled:
             if not self._is_busy:
                 raise

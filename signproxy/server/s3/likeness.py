@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import compress
 from operator import ne
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Like(NamedTuple):
     """The caller's, and its date; those of the first request where they are the same."""
     amz_date: str
     changed: Lines
-    """Where the caller has signed the request: values by their place among all headers."""
+    """Values of headers that the caller has signed, by their place among all."""
 
 
 class Likeness:
@@ -40,12 +40,13 @@ class Likeness:
 
     __slots__ = ("_amz_date", "_behind", "_free", "_lines", "_signature", "_signed", "_start")
 
-    def __init__(self, head: RequestHead, sent: Mapping[str, int], *, signed: bool) -> None:
+    def __init__(self, head: RequestHead, sent: Mapping[str, int], signed: Collection[int] | None) -> None:
         """`sent` are the places of headers among those that are sent on, by their names as spelled.
 
-        `signed` says whether the caller has signed the request: then his signature and its date differ.
+        `signed` are the places of those that the caller's signature covers, where he signs: then it differs, and so
+        does its date.
         """
-        self._signed = signed
+        self._signed = frozenset(signed or ())
         self._start = f"{head.method} {head.target[: head.target.rfind('/') + 1]}"
         self._behind = len(self._start)
         self._lines = _lines_of(head)
@@ -55,10 +56,10 @@ class Likeness:
         for at, (spelled, (lower, value)) in enumerate(zip(head.names, head.headers, strict=True), 1):
             if lower in FREE:
                 self._free[at] = f"{spelled}: ", sent.get(spelled, _NOT_SENT)
-            elif signed and lower == "authorization":
+            elif signed is not None and lower == "authorization":
                 before, mark, self._signature = value.rpartition(_SIGNATURE)
                 self._free[at] = f"{spelled}: {before}{mark}", _THE_SIGNATURE
-            elif signed and lower == "x-amz-date":
+            elif signed is not None and lower == "x-amz-date":
                 self._amz_date = value
                 self._free[at] = f"{spelled}: ", _THE_DATE
 
@@ -96,8 +97,8 @@ class Likeness:
                 signature = value
             elif place == _THE_DATE:
                 amz_date = value
-            if self._signed:
-                changed[at - 1] = line.partition(": ")[2]
+            if at - 1 in self._signed:
+                changed[at - 1] = value
         return Like(first[self._behind : -len(_VERSION)], sent, signature, amz_date, changed)
 
 

@@ -61,7 +61,7 @@ class Precedents:
         outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_)
         sent = {spelled: at for at, (spelled, _) in enumerate(repeated.headers)}
         return Precedent(
-            likeness=Likeness(head, sent, signed=shown.signed),
+            likeness=Likeness(head, sent, shown.signed),
             neighbours=neighbours,
             shown=shown,
             callers=self._callers,

@@ -21,6 +21,7 @@ from signproxy.forward.relay import SMALL
 from signproxy.inventory.source import MemoryPolicySource
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.server.s3 import sequels as module
+from signproxy.server.s3.connection import Connection
 from signproxy.transfer.head import RequestHead
 from tests.forward.upstream import Script, Talk, serving
 from tests.product import token_of
@@ -122,6 +123,26 @@ async def test_each_object_is_asked_for_and_recorded_by_its_own_name(method: str
         ids = [event.event_id for event in warmed.door.events()]
         assert len(set(ids)) == len(ids)
         assert warmed.door.upstream.connections == 1
+
+
+async def test_each_is_counted_and_measured() -> None:
+    """Dashboards would show a fraction of the traffic, and alerts would not fire."""
+    async with warm() as warmed:
+        for number in range(3):
+            assert (await warmed.ask(f"{number}")).status == 200
+        assert warmed.generally == []
+        await settled(warmed.door, 5)
+        text = warmed.door.product.metrics.render().decode()
+        for line in (
+            'signproxy_requests_total{op="GetObject",decision="allow",reason="allowed"} 5',
+            'signproxy_forward_requests_total{op="GetObject",decision="allow",status="2xx"} 5',
+            f'signproxy_forward_bytes_total{{direction="out"}} {5 * len(b"content")}',
+            'signproxy_request_duration_seconds_count{stage="total"} 5',
+            'signproxy_forward_duration_seconds_count{phase="authz"} 5',
+            'signproxy_forward_duration_seconds_count{phase="first_byte"} 5',
+            'signproxy_forward_duration_seconds_count{phase="transfer"} 5',
+        ):
+            assert f"{line}\n" in text or f"{line}.0\n" in text, (line, text)
 
 
 def volatile(head: bytes) -> bytes:
@@ -676,6 +697,32 @@ async def test_a_client_that_goes_away_frees_the_store_and_leaves_its_event() ->
             await gone.wait()
         event = (await settled(warmed.door, 3))[-1]
         assert (event.decision.value, event.reason, event.key) == ("error", "client_gone", "wh/t1/data/a")
+
+
+@pytest.mark.parametrize("at_a_time", (1, 50))
+async def test_answers_that_nobody_takes_are_not_piled_up(at_a_time: int) -> None:
+    """A client that asks and never reads would have the server hold every object of the lake for it."""
+    size = 48 * 1024
+    async with opened(serving(b"x" * size), limits=S3LimitSettings(idle_seconds=1)) as door:
+        client = await door.connect()
+        bare = client.writer.get_extra_info("socket")
+        bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        warmed = Warm(door, client)
+        for number in range(3):
+            assert (await warmed.ask(f"{number}")).status == 200
+        assert door.service._listener is not None
+        (guest,) = door.service._listener.guests._open
+        assert isinstance(guest, Connection)
+        client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        most = 0
+        for number in range(0, 400, at_a_time):
+            client.writer.write(b"".join(asking(f"n{each}") for each in range(number, number + at_a_time)))
+            await asyncio.sleep(0.002 * at_a_time)
+            most = max(most, guest.unsent())
+        assert 0 < most < 4 * size
+        assert len(door.upstream.requests) < 400
+        client.writer.transport.abort()
+        await until(lambda: door.service.in_flight == 0)
 
 
 async def test_a_client_that_has_said_its_last_word_is_answered() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from signproxy.errors import Refused
 from signproxy.gate.forwarded import Passed
 from signproxy.model import Subject
+from signproxy.policy.neighbours import Neighbours
 from tests.gate.forward_cases import Site, caller, new_passage, wire
 
 PLACES = (
@@ -162,3 +163,64 @@ def test_who_is_only_observed_is_looked_at_each_time() -> None:
     subject = Subject.of(caller("watched"))
     assert site.gate.neighbours(new_passage(), subject, wire("GET", "my-bucket", "wh/hidden/a")) is None
     assert site.gate.neighbours(new_passage(), subject, wire("GET", "my-bucket", "wh/t1/a")) is not None
+
+
+def neighbours_of(bucket: str, key: str, who: str = "owner") -> Neighbours | None:
+    """Return those of a key that is sent as it is."""
+    found = Site().gate.neighbours(new_passage(), Subject.of(caller(who)), wire("GET", bucket, key))
+    return None if found is None else found[1]
+
+
+@pytest.mark.parametrize(
+    "key",
+    (
+        "wh/t1/data/a;b/x",
+        "wh/t1/data/a./x",
+        "wh/t1/data/a,b/x",
+        "wh/t1/data/a,b",
+        "wh/t1/data/x.",
+        "wh/t1/data/v1.metadata.json",
+        "wh/t1/data/v1.metadata.json.gz",
+        "wh/t1/data/version-hint.text",
+    ),
+)
+def test_a_key_that_some_store_may_read_otherwise_says_nothing_of_others(key: str) -> None:
+    """It was decided about in more than one reading, and its neighbours would be in none."""
+    assert neighbours_of("my-bucket", key) is None
+    assert neighbours_of("my-bucket", "wh/t1/data/plain") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    (
+        ("a", True),
+        ("-", True),
+        ("a.b", True),
+        ("a..b", True),
+        ("v1.metadata.jsonx", True),
+        ("metadata.json", True),
+        ("", False),
+        (".a", False),
+        ("a.", False),
+        ("a\n", False),
+        ("a/b", False),
+        ("a\xb2", False),
+        ("x.metadata.json", False),
+        ("x.metadata.json.gz", False),
+        ("version-hint.text", False),
+    ),
+)
+def test_neighbours_have_plain_names_that_are_not_those_of_metadata(name: str, holds: bool) -> None:
+    """What is served on the word of another key must be beyond doubt."""
+    found = neighbours_of("my-bucket", "wh/t1/data/plain")
+    assert found is not None
+    assert found.key_of(name) == (f"wh/t1/data/{name}" if holds else "")
+
+
+def test_the_name_of_a_volume_s_folder_is_no_neighbour_of_what_lies_beside_it() -> None:
+    """Clients that see folders ask for it, and it belongs to the volume."""
+    found = neighbours_of("raw", "plain")
+    assert found is not None
+    assert found.key_of("other") == "other"
+    at_the_top = neighbours_of("my-bucket", "stage", "writer")
+    assert at_the_top is None or not at_the_top.key_of("folders")

@@ -13,10 +13,8 @@ from collections.abc import Callable
 from signproxy.transfer.channel import Buffer, Channel
 from signproxy.transfer.scratch import SealedScratch
 
-FED = 32 * 1024
+FED = 64 * 1024
 """Given to OpenSSL at a time: for each connection it keeps room for as much as it was once given."""
-_RECORD = 5 + 16 * 1024 + 256
-"""The most that one record of TLS takes; who has more has a whole one."""
 
 _shared = SealedScratch()
 
@@ -131,21 +129,13 @@ class TlsChannel(Channel):
 
     def _open(self, sealed: memoryview) -> None:
         """Decrypt all that was received, and hand it on."""
-        opened, incoming, filled = self._opened, self._incoming, 0
-        # With memory to read to it returns a number, whatever its annotation says.
-        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
-        room = len(opened)
+        opened, filled = self._opened, 0
         try:
             for at in range(0, len(sealed), FED):
-                incoming.write(sealed[at : at + FED])
-                with contextlib.suppress(ssl.SSLWantReadError):
-                    # Asking for what is not there yet costs as much as a quarter of a record.
-                    while incoming.pending > _RECORD and (count := read(room - filled, opened[filled:])):
-                        filled += count
-            with contextlib.suppress(ssl.SSLWantReadError):
-                while count := read(room - filled, opened[filled:]):
-                    filled += count
-                self._over = True
+                self._incoming.write(sealed[at : at + FED])
+                filled = self._decrypt(opened, filled)
+            if not sealed:
+                filled = self._decrypt(opened, filled)
         except ssl.SSLError:
             # Somebody has changed it on its way.
             self.abort()
@@ -155,6 +145,19 @@ class TlsChannel(Channel):
             self._take(opened[:filled])
         if self._over and not self._ended:
             super().eof_received()
+
+    def _decrypt(self, opened: memoryview, filled: int) -> int:
+        """Decrypt what OpenSSL has whole, behind what is filled; return how much is filled then."""
+        # With memory to read to it returns a number, whatever its annotation says.
+        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
+        size = len(opened)
+        try:
+            while count := read(size - filled, opened[filled:]):
+                filled += count
+            self._over = True
+        except ssl.SSLWantReadError:
+            pass
+        return filled
 
     def _flush(self) -> None:
         if self._outgoing.pending and self._transport is not None:

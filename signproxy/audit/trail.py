@@ -17,8 +17,8 @@ from signproxy.audit.trail_state import OnError, TrailState, turned_away
 from signproxy.errors import Reason, Refused
 from signproxy.telemetry.log import get_logger
 
-QUEUE_LIMIT = 8192
-"""Events that wait for the writer: most of a second of the most that one process serves, and at worst 15 MB."""
+QUEUE_LIMIT = 16_384
+"""Events that wait for the writer: most of a second of the most that one process serves, and at worst 30 MB."""
 BATCH_EVENTS = 256
 BATCH_SECONDS = 0.05
 """A batch is written when it has this many events or its first one this age; then encoding costs 0.4 µs each."""

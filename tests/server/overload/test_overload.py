@@ -102,8 +102,9 @@ async def test_a_principal_that_is_a_little_too_quick_is_served_a_little_later(a
 @pytest.mark.usefixtures("briefly")
 async def test_a_principal_whose_requests_are_denied_is_held_to_its_rate_as_well(ask_for: Request) -> None:
     """Refusals take as long as signatures do."""
-    # A tenth of a second each: on a busy machine a fiftieth passes between two requests by itself.
-    async with limited(requests_per_second=10, burst=1) as product:
+    # A twelfth of a second each: on a busy machine a fiftieth passes between two requests by itself, and of a tenth,
+    # which is the longest wait, a timer that rounds makes too much.
+    async with limited(requests_per_second=12, burst=1) as product:
         talk = await Talk.with_(product.url)
         assert {(await talk.ask(ask_for("nobody"))).status for _ in range(4)} == {403}
         assert product.handler.limits.callers.total == 3

@@ -99,7 +99,7 @@ class SigningKey:
         headers: Sequence[tuple[str, str]],
         payload: str,
         amz_date: str,
-        session_token: str = "",
+        session_token: str,
     ) -> Moment:
         """Return what signs requests without a query that differ in their path alone, within one second."""
         signed, block = _canonical_headers(host, headers, payload, amz_date, session_token)

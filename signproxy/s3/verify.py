@@ -119,7 +119,8 @@ class Signatures:
     """What is alike in what a key's holder signs.
 
     Requests have no query; they differ in the last segment of their path, in values of headers, and in their time.
-    `presented` is what came with one of them and was verified; `headers` are its own, with no name twice.
+    `presented` is what came with one of them and was verified; `headers` are its own, with no name twice, and without
+    blanks around their values.
     """
 
     __slots__ = ("_after", "_before", "_date", "_day", "_lines", "_tail", "places")
@@ -132,7 +133,7 @@ class Signatures:
         named = dict(headers)
         self._day = key.day(presented.date, presented.region)
         self._date = presented.amz_date
-        self._lines = [f"{name}:{_BLANKS.sub(' ', named[name]).strip(' ')}\n" for name in signed]
+        self._lines = [f"{name}:{_BLANKS.sub(' ', named[name])}\n" for name in signed]
         self._before = f"{method}\n{folder}"
         self._after = f"\n{';'.join(signed)}\n{presented.payload}"
         self._tail = f"\n\n{''.join(self._lines)}{self._after}"

@@ -7,11 +7,12 @@ import inspect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from signproxy.errors import Refused
 from signproxy.gate.forwarded import Passed
 from signproxy.model import Subject
-from signproxy.policy.neighbours import Neighbours
+from signproxy.policy.neighbours import Neighbours, neighbours
 from tests.gate.forward_cases import Site, caller, new_passage, wire
 
 PLACES = (
@@ -194,6 +195,7 @@ def test_a_key_that_some_store_may_read_otherwise_says_nothing_of_others(key: st
     ("name", "holds"),
     (
         ("a", True),
+        ("ab", True),
         ("-", True),
         ("a.b", True),
         ("a..b", True),
@@ -224,3 +226,15 @@ def test_the_name_of_a_volume_s_folder_is_no_neighbour_of_what_lies_beside_it() 
     assert found.key_of("other") == "other"
     at_the_top = neighbours_of("my-bucket", "stage", "writer")
     assert at_the_top is None or not at_the_top.key_of("folders")
+
+
+def test_a_query_is_asked_of_each() -> None:
+    """A version, or a part, is another object than the key names."""
+    site = Site()
+    request = site.gate.judge_forwarded(
+        new_passage(), Subject.of(caller("owner")), wire("GET", "my-bucket", "wh/t1/data/a")
+    )
+    assert isinstance(request, Passed)
+    asked = request.forwardable.request
+    assert neighbours(site.state, [], asked) is not None
+    assert neighbours(site.state, [], replace(asked, canonical_query="versionId=3")) is None

@@ -455,3 +455,12 @@ def test_what_is_signed_alike_is_signed_as_each_for_itself(
     for each in (path, f"{path}/more", "/other"):
         alone = key.authorization(method, "h:1", each, "", headers, EMPTY_SHA256, date, token)
         assert moment.authorization(each) == alone
+
+
+def test_what_a_day_shares_is_derived_once(key: SigningKey) -> None:
+    """It takes as long as five signatures, and each second begins anew."""
+    date = amz_date(NOW)
+    key.moment("GET", "h", (), EMPTY_SHA256, date, "")
+    derived = key._days[date[:8]]
+    key.moment("GET", "h", (), EMPTY_SHA256, amz_date(NOW + 1), "")
+    assert key._days == {date[:8]: derived}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import hashlib
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -492,3 +493,67 @@ def test_what_is_no_signature_or_date_is_not_taken_for_one(key: Verifier) -> Non
     for when in ("", "now", f"{date[:8]}T000000", f"{date}x", "20270115T080000Z\n", f"{date[:8]}T999999Z"):
         assert not signatures.hold("a", when, signature, {}, NOW)
     assert SECRET not in repr(signatures)
+
+
+MIDNIGHT = 1_800_057_600
+assert MIDNIGHT % 86_400 == 0
+
+
+def crafted(key: Verifier, sent: Sent, name: str, **changed: str) -> str:
+    """Return what the key's own holder would sign for these very values, whatever S3 says of them."""
+    named = dict(sent.headers)
+    presented = read_authorization(named["authorization"], named)
+    named |= {each.replace("_", "-"): value for each, value in changed.items()}
+    block = "".join(f"{each}:{named[each]}\n" for each in presented.signed_headers)
+    request = f"{sent.method}\n{_FOLDER}{name}\n\n{block}\n{';'.join(presented.signed_headers)}\n{presented.payload}"
+    day = key.day(presented.date, presented.region)
+    digest = hashlib.sha256(request.encode("latin-1")).hexdigest()
+    return day.mac(f"AWS4-HMAC-SHA256\n{named['x-amz-date']}\n{day.scope}\n{digest}".encode())
+
+
+def said(signatures: Signatures, key: Verifier, sent: Sent, now: float, **changed: str) -> bool:
+    """Return whether a signature of exactly these values is taken for one."""
+    places = {name.replace("-", "_"): at for at, (name, _) in enumerate(sent.headers)}
+    date = changed.get("x_amz_date", dict(sent.headers)["x-amz-date"])
+    others = {places[name]: value for name, value in changed.items()}
+    return signatures.hold("b", date, crafted(key, sent, "b", **changed), others, now)
+
+
+def test_a_signature_is_for_the_day_of_its_scope(key: Verifier) -> None:
+    """The key of a day would sign for another one, within the time that clocks may differ."""
+    first = botocore_signs(path=f"{_FOLDER}a", at=MIDNIGHT - 60)
+    verified(first, key, MIDNIGHT)
+    named = dict(first.headers)
+    signatures = Signatures(read_authorization(named["authorization"], named), key, "GET", _FOLDER, first.headers)
+    written = named["x-amz-date"]
+    assert said(signatures, key, first, MIDNIGHT)
+    assert said(signatures, key, first, MIDNIGHT, x_amz_date=f"{written[:-3]}59Z")
+    assert not said(signatures, key, first, MIDNIGHT, x_amz_date="20270116T000001Z")
+    for wrong in (
+        f"{written[:-1]}",
+        f"{written[:-1]}Y",
+        f"{written[:8]}t235901Z",
+        f"{written}Z",
+        f"{written[:-2]}0.5Z",
+    ):
+        assert not said(signatures, key, first, MIDNIGHT, x_amz_date=wrong), wrong
+
+
+@pytest.mark.parametrize(("shift", "holds_there"), ((900, True), (-900, True), (901, False), (-901, False)))
+def test_like_any_other_it_may_be_a_quarter_of_an_hour_old(key: Verifier, shift: int, holds_there: bool) -> None:
+    """A request that was seen once could be repeated for ever, or one second less than elsewhere."""
+    first = botocore_signs(path=f"{_FOLDER}a")
+    assert said(alike(first, key), key, first, NOW + shift) is holds_there
+
+
+def test_values_are_signed_as_s3_reads_them(key: Verifier) -> None:
+    """What S3 folds must not be taken unfolded, and a colon belongs to the value."""
+    first = botocore_signs(path=f"{_FOLDER}a", headers={"x-amz-meta-a": "of: one  two", "x-amz-meta-b": "b"})
+    signatures = alike(first, key)
+    signature = crafted(key, first, "b", x_amz_meta_a="of: one two")
+    date = dict(first.headers)["x-amz-date"]
+    assert signatures.hold("b", date, signature, {}, NOW)
+    assert said(signatures, key, first, NOW, x_amz_meta_a="of: three")
+    assert not said(signatures, key, first, NOW, x_amz_meta_a="of: one  two")
+    assert not said(signatures, key, first, NOW, x_amz_meta_a="of: one two", x_amz_meta_b="c  d")
+    assert repr(signatures) == f"Signatures({date[:8]}/us-east-1/s3/aws4_request, ***)"

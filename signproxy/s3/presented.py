@@ -100,6 +100,11 @@ def read_authorization(value: str, headers: Mapping[str, str]) -> Presented:
     )
 
 
+def is_signature(value: str) -> bool:
+    """Whether this has the form of a signature."""
+    return _QUERY_SIGNATURE.fullmatch(value) is not None
+
+
 def read_presigned(raw_query: str, headers: Mapping[str, str]) -> tuple[Presented, str | None] | None:
     """Read the query form: what it presents, and the raw query without it. None if the URL is not presigned.
 

@@ -411,11 +411,12 @@ async def test_a_token_in_an_sdk_s_session_token_is_known_again() -> None:
     async with opened(serving(b"content")) as door:
         warmed = Warm(door, await door.connect())
 
-        def asked(name: str, who: str) -> bytes:
+        def asked(name: str, who: str, end: str = "") -> bytes:
             headers = {
                 "Authorization": SigningKey("any", "thing", REGION).authorization(
                     "GET", "h", FOLDER + name, "", (), "UNSIGNED-PAYLOAD", amz_date(int(time())), token_of(who)
-                ),
+                )
+                + end,
                 "x-amz-date": amz_date(int(time())),
                 "x-amz-content-sha256": "UNSIGNED-PAYLOAD",
                 "x-amz-security-token": token_of(who),
@@ -426,6 +427,7 @@ async def test_a_token_in_an_sdk_s_session_token_is_known_again() -> None:
             assert (await warmed.send(asked(f"{number}", "reader"))).status == 200
         assert len(warmed.generally) == 2
         assert (await warmed.send(asked("x", "nobody"))).status == 403
+        assert (await warmed.send(asked("x", "reader", "0"))).status == 400
         assert len(door.upstream.requests) == 4
         await warmed.client.close()
 

@@ -106,7 +106,7 @@ class QuickExchange:
         channel, end = self._channel, self._end
         assert channel is not None  # noqa: S101 - it has just spoken
         self._forget(channel)
-        self._answered(head, got[:end], got[end:need])
+        self._answered(head, got[:end], got[end:] if size == need else got[end:need])
         if size == need and not head.closes:
             self._pool.give_back(self._address, channel)
         else:

@@ -44,7 +44,7 @@ _PAYLOAD_FAILURES = frozenset(
 class Recorder:
     """Turn a passage into its event. The only place that writes events of requests."""
 
-    __slots__ = ("_log", "_metrics", "_refusals", "_sampled", "_state", "_trail")
+    __slots__ = ("_log", "_metrics", "_refusals", "_sampled", "_state", "_trail", "give_back", "reserve_at_once")
 
     def __init__(
         self,
@@ -60,6 +60,11 @@ class Recorder:
         # All that the hot path looks at where nothing served is logged.
         self._sampled = log if log is not None and log.samples else None
         self._refusals = LastRefusals()
+        self.reserve_at_once = trail.reserve_at_once
+        """Have a place kept as `reserve` does; False where that has to look at it, and nothing has happened. From then
+        on exactly one of `repeated` and `give_back` must follow."""
+        self.give_back = trail.give_back
+        """Give up the place: the event will have another one."""
 
     def signed(self, passage: Passage, allow: Allow) -> None:
         """Record that the request is signed; raises if the trail does not take it, and nothing may be served."""
@@ -87,17 +92,6 @@ class Recorder:
         passage.judged_ns = perf_counter_ns()
         state = self._state()
         passage.reserved = self._trail.reserve(passage.kind, (state.rev, state.epoch))
-
-    def reserve_at_once(self) -> bool:
-        """Have a place kept as `reserve` does; False where `reserve` has to look at it, and nothing has happened.
-
-        From then on exactly one of `repeated` and `give_back` must follow.
-        """
-        return self._trail.reserve_at_once()
-
-    def give_back(self) -> None:
-        """Give up the place: the event will have another one."""
-        self._trail.give_back()
 
     def forwarded(self, passage: Passage, passed: Passed, outcome: ForwardOutcome) -> None:
         """Record what became of a request that was forwarded, once both its bodies have ended."""

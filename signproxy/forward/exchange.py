@@ -7,12 +7,13 @@ from collections.abc import Callable
 from enum import Enum
 from sys import maxsize
 from time import perf_counter_ns
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from signproxy.errors import Reason, Refused, SignproxyError
 from signproxy.forward.addresses import Address
 from signproxy.forward.pool import Pool
 from signproxy.forward.times import Times
+from signproxy.forward.underway import Underway
 from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, SourceStalled, Stalled, TargetLost, Truncated
@@ -46,14 +47,6 @@ class Broken(SignproxyError):
         self.side = side
         self.reason = reason
         self.detail = detail
-
-
-class Underway(Protocol):
-    """A request that the store was sent already."""
-
-    def taken(self, pool: Pool, address: Address) -> Channel | None:
-        """Return the connection that its answer comes on, if the request would be sent the same way now."""
-        ...
 
 
 class Heard(NamedTuple):

@@ -13,7 +13,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.answer import REQUEST_ID, Answer
 from signproxy.forward.bulk_delete import bound, merged
-from signproxy.forward.exchange import Broken, Exchange, Heard, Side, Underway
+from signproxy.forward.exchange import Broken, Exchange, Heard, Side
 from signproxy.forward.located import Located
 from signproxy.forward.payload import EMPTY_SHA256, SMALL_FRAMED, Passage, passage_of
 from signproxy.forward.pool import Pool
@@ -22,6 +22,7 @@ from signproxy.forward.repeated import Repeated
 from signproxy.forward.resign import Outbound, Resigner
 from signproxy.forward.store_buckets import PAGES, names_in, query_of
 from signproxy.forward.times import Times
+from signproxy.forward.underway import Underway
 from signproxy.forward.uploads import MARKED_ANSWERS, Place, UploadIds
 from signproxy.forward.verdict import SLOW, BodyVerdict
 from signproxy.gate.forwarded import Passed

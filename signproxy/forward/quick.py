@@ -8,6 +8,7 @@ from signproxy.forward.addresses import Address
 from signproxy.forward.exchange import HEAD_LIMIT
 from signproxy.forward.pool import Pool
 from signproxy.forward.relay import SMALL
+from signproxy.forward.underway import Underway
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid
 from signproxy.transfer.head import Body, ResponseHead
@@ -17,32 +18,6 @@ _NONE, _SIZED = Body.NONE, Body.SIZED
 
 Answered = Callable[[ResponseHead, bytes, bytes], None]
 """Takes the head of an answer, its bytes, and the whole body."""
-
-
-class Underway:
-    """A request that a store was sent, and whose answer somebody else is to hear."""
-
-    __slots__ = ("_address", "_channel", "_pool", "started_ns")
-
-    def __init__(self, pool: Pool, address: Address, channel: Channel) -> None:
-        self._pool = pool
-        self._address = address
-        self._channel: Channel | None = channel
-        self.started_ns = 0
-        """When the client's request came."""
-
-    def taken(self, pool: Pool, address: Address) -> Channel | None:
-        """Return the connection, once, to whoever would have sent the request the same way."""
-        if pool is not self._pool or address != self._address:
-            return None
-        channel, self._channel = self._channel, None
-        return channel
-
-    def abandon(self) -> None:
-        """End the connection, unless it was taken."""
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.abort()
 
 
 class QuickExchange:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from weakref import ReferenceType, ref
 
 import msgspec
 
@@ -24,7 +25,7 @@ from signproxy.s3.key import MAX_KEY_BYTES
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 
-READS = (Operation.GET_OBJECT, Operation.HEAD_OBJECT)
+_READS = (Operation.GET_OBJECT, Operation.HEAD_OBJECT)
 """Operations of which a decision is known to hold for neighbours."""
 
 # No character that is escaped, or that some store or server reads otherwise; no dot at either end.
@@ -35,8 +36,8 @@ _FOLDERS = re.compile(r"(?:[A-Za-z0-9\-_~](?:[A-Za-z0-9\-._~]*[A-Za-z0-9\-_~])?/
 class Neighbours(msgspec.Struct, frozen=True, gc=False):
     """The other keys in the folder of one that was decided about."""
 
-    state: PolicyState
-    """The policy that it was decided by. Holding it keeps its identity from reuse."""
+    state: ReferenceType[PolicyState]
+    """The policy that it was decided by. An idle connection must not keep a million tables that were replaced."""
     bucket: str
     folder: str
     """What their keys begin with, final slash included; empty at the top of a bucket."""
@@ -44,6 +45,10 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
     """Characters that a name may have."""
     volumes: tuple[tuple[Volumes, Volume | None], ...]
     """Of every catalog of the bucket that has some: in which of them the key lies."""
+
+    def hold_by(self, state: PolicyState) -> bool:
+        """Whether this is the policy that it was decided by."""
+        return self.state() is state
 
     def key_of(self, name: str) -> str:
         """Return the key of a neighbour; nothing where the decision is not known to hold for that one."""
@@ -65,10 +70,10 @@ def neighbours(state: PolicyState, catalogs: Iterable[Catalog], request: S3Reque
     """
     key = request.key
     folder = key[: key.rfind("/") + 1]
-    if request.operation not in READS or request.canonical_query:
+    if request.operation not in _READS or request.canonical_query:
         return None
     if not _FOLDERS.fullmatch(folder) or not _NAME.fullmatch(key[len(folder) :]) or key.endswith(PROTECTED_NAMES):
         return None
     held = [catalog.volumes for catalog in catalogs if catalog.volumes]
     volumes = [(each, each.find(request.bucket, key)) for each in held]
-    return Neighbours(state, request.bucket, folder, MAX_KEY_BYTES - len(folder), tuple(volumes))
+    return Neighbours(ref(state), request.bucket, folder, MAX_KEY_BYTES - len(folder), tuple(volumes))

@@ -129,12 +129,7 @@ class Moment:
     def authorization(self, canonical_path: str) -> str:
         """Return the Authorization header of the request with this path."""
         request = f"{self._method}{canonical_path}{self._after}".encode()
-        day = self._day
-        inner = day.inner.copy()
-        inner.update(f"{self._before}{sha256(request).hexdigest()}".encode())
-        outer = day.outer.copy()
-        outer.update(inner.digest())
-        return f"{self._beginning}{outer.hexdigest()}"
+        return self._beginning + self._day.mac(f"{self._before}{sha256(request).hexdigest()}".encode())
 
 
 def _canonical_headers(

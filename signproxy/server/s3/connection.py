@@ -7,7 +7,7 @@ import ipaddress
 from time import perf_counter_ns
 from typing import Protocol
 
-from signproxy.forward.quick import Underway
+from signproxy.forward.underway import Underway
 from signproxy.identity.peer import Peer
 from signproxy.server.exchange import HEAD_SECONDS, STRANGER_SECONDS
 from signproxy.server.limits import Hold, Limits

@@ -16,8 +16,8 @@ from signproxy.config.s3 import S3Settings
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
-from signproxy.forward.quick import Underway
 from signproxy.forward.relay import SMALL
+from signproxy.forward.underway import Underway
 from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import ForwardOutcome
@@ -96,6 +96,7 @@ class S3Handler:
         self.transfers = Transfers(rooms.settings.limits)
         self.recorder = recorder
         self._rooms = rooms
+        self._precedents = self._precedents_of(rooms)
 
     @property
     def in_flight(self) -> int:
@@ -106,6 +107,7 @@ class S3Handler:
         """Answer by other settings from the next request on."""
         self.transfers.replace(rooms.settings.limits)
         self._rooms = rooms
+        self._precedents = self._precedents_of(rooms)
 
     async def serve(self, guest: Connection, head: RequestHead, underway: Underway | None = None) -> bool:
         """Answer a request; whatever happens, exactly one event closes it. True where the next one may follow.
@@ -206,9 +208,14 @@ class S3Handler:
         guest, head = turn.guest, turn.head
         if not guest.repeats(head) or (guest.sequels is not None and guest.sequels.covers(head)):
             return
-        precedents = Precedents(rooms.callers, rooms.gate, rooms.forwarder, self.recorder, lambda: self._rooms is rooms)
-        precedent = precedents.find(head, turn.passage, caller, wire)
+        if rooms is not self._rooms:
+            # What was found by other settings holds for nothing that comes.
+            return
+        precedent = self._precedents.find(head, turn.passage, caller, wire)
         guest.sequels = None if precedent is None else Sequels(guest, self, precedent)
+
+    def _precedents_of(self, rooms: S3Rooms) -> Precedents:
+        return Precedents(rooms.callers, rooms.gate, rooms.forwarder, self.recorder, lambda: self._rooms is rooms)
 
     async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> list[tuple[str, Storage]]:
         """Ask storages for their buckets: which of them are shown is not theirs to say."""

@@ -16,6 +16,8 @@ FREE = frozenset(("amz-sdk-invocation-id", "amz-sdk-request", "range", "tracepar
 
 _VERSION = " HTTP/1.1"
 _SIGNATURE = "Signature="
+_NOT_SENT, _THE_SIGNATURE, _THE_DATE = -1, -2, -3
+"""What a line is that may differ, in place of its place among those that are sent on."""
 _PLACES = range(HEADERS_LIMIT + 3)
 
 Lines = dict[int, str]
@@ -100,9 +102,6 @@ class Likeness:
             if at - 1 in self._signed:
                 changed[at - 1] = value
         return Like(first[self._behind : -len(_VERSION)], sent, signature, amz_date, changed)
-
-
-_NOT_SENT, _THE_SIGNATURE, _THE_DATE = -1, -2, -3
 
 
 def _lines_of(head: RequestHead) -> list[str]:

@@ -13,7 +13,7 @@ from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
-from signproxy.policy.state import PolicyState
+from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.server.message import read_request_id
 from signproxy.server.s3.likeness import Likeness
@@ -65,13 +65,13 @@ class Precedents:
             neighbours=neighbours,
             shown=shown,
             callers=self._callers,
-            is_current=self._while(neighbours.state),
+            is_current=self._while(neighbours),
             request=passed.forwardable.request,
             repeated=repeated,
             event=self._recorder.draft(passage, passed, outcome),
             request_id=read_request_id(head.fields.get("x-request-id"), ""),
         )
 
-    def _while(self, state: PolicyState) -> Callable[[], bool]:
+    def _while(self, neighbours: Neighbours) -> Callable[[], bool]:
         gate, is_served_by = self._gate, self._is_current
-        return lambda: gate.state is state and is_served_by()
+        return lambda: neighbours.hold_by(gate.state) and is_served_by()

@@ -19,8 +19,9 @@ import msgspec
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.ids import new_event_id
 from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
-from signproxy.forward.quick import QuickExchange, Underway
+from signproxy.forward.quick import QuickExchange
 from signproxy.forward.repeated import Repeated
+from signproxy.forward.underway import Underway
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours

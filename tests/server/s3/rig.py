@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from signproxy.config.settings import LimitSettings
-from signproxy.forward.quick import Underway
+from signproxy.forward.underway import Underway
 from signproxy.server.limits import Limits
 from signproxy.server.s3.connection import Connection
 from signproxy.server.s3.listener import S3Listener

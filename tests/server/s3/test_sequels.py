@@ -11,8 +11,11 @@ from contextlib import asynccontextmanager
 from time import time
 from typing import Any, NamedTuple
 
+import boto3
 import msgspec
 import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from signproxy.audit.event import AuditEvent
 from signproxy.config.s3 import S3LimitSettings
@@ -429,6 +432,46 @@ async def test_a_token_in_an_sdk_s_session_token_is_known_again() -> None:
         assert (await warmed.send(asked("x", "nobody"))).status == 403
         assert (await warmed.send(asked("x", "reader", "0"))).status == 400
         assert len(door.upstream.requests) == 4
+        await warmed.client.close()
+
+
+async def test_a_real_sdk_is_served_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only clients of tests send alike helps nobody: SDKs name, date and sign each of their calls."""
+    async with opened(serving(b"content", 'ETag: "x"\r\n')) as door:
+        warmed = Warm(door, await door.connect())
+        key = door.key("reader")
+        # Where a proxy is set for the machine, loopback is not its business.
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+        def read() -> list[bytes]:
+            client = boto3.client(
+                "s3",
+                endpoint_url=f"http://{door.address}",
+                region_name=REGION,
+                aws_access_key_id=key.access_key_id,
+                aws_secret_access_key=key.secret_access_key,
+                aws_session_token=key.session_token,
+                config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
+            )
+            got = [client.get_object(Bucket="data", Key=f"wh/t1/data/{n}.parquet")["Body"].read() for n in range(10)]
+            got += [
+                client.get_object(Bucket="data", Key=f"wh/t1/data/{n}", Range=f"bytes={n}-{n + 6}")["Body"].read()
+                for n in range(10)
+            ]
+            for denied in ("wh/t2/data/a.parquet", "wh/t1/metadata/v1.metadata.json"):
+                with pytest.raises(ClientError, match="AccessDenied"):
+                    client.get_object(Bucket="data", Key=denied)
+            return got
+
+        assert await asyncio.to_thread(read) == [b"content"] * 20
+        # Two of each kind, until it is seen that they are alike, and what is refused.
+        assert len(warmed.generally) == 6
+        assert [received.header("range") for received in door.upstream.requests[10:]] == [
+            f"bytes={n}-{n + 6}" for n in range(10)
+        ]
+        assert len(door.upstream.requests) == 20
+        keys = [event.key for event in await settled(door, 22)]
+        assert keys[:20] == [f"wh/t1/data/{n}.parquet" for n in range(10)] + [f"wh/t1/data/{n}" for n in range(10)]
         await warmed.client.close()
 
 

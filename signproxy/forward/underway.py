@@ -1,0 +1,33 @@
+"""Hand a conversation with a store from whoever began it to whoever goes on with it."""
+
+from __future__ import annotations
+
+from signproxy.forward.addresses import Address
+from signproxy.forward.pool import Pool
+from signproxy.transfer.channel import Channel
+
+
+class Underway:
+    """A request that a store was sent, and whose answer somebody else is to hear."""
+
+    __slots__ = ("_address", "_channel", "_pool", "started_ns")
+
+    def __init__(self, pool: Pool, address: Address, channel: Channel) -> None:
+        self._pool = pool
+        self._address = address
+        self._channel: Channel | None = channel
+        self.started_ns = 0
+        """When the client's request came."""
+
+    def taken(self, pool: Pool, address: Address) -> Channel | None:
+        """Return the connection, once, to whoever would have sent the request the same way."""
+        if pool is not self._pool or address != self._address:
+            return None
+        channel, self._channel = self._channel, None
+        return channel
+
+    def abandon(self) -> None:
+        """End the connection, unless it was taken."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.abort()

@@ -136,7 +136,7 @@ class ForwardGate:
         if wire.raw_key != request.key or judged.forwardable.target != request.canonical_path:
             # An escaped slash is one of the key's, and none of the path's.
             return None
-        found = neighbours(state, catalogs, request)
+        found = neighbours(catalogs, request)
         return None if found is None else (judged, found)
 
     def _attempt(

@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from weakref import ReferenceType, ref
 
 import msgspec
 
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.metadata import PROTECTED_NAMES
-from signproxy.policy.state import PolicyState
 from signproxy.policy.volume import Volume, Volumes
 from signproxy.s3.key import MAX_KEY_BYTES
 from signproxy.s3.operation import Operation
@@ -36,8 +34,6 @@ _FOLDERS = re.compile(r"(?:[A-Za-z0-9\-_~](?:[A-Za-z0-9\-._~]*[A-Za-z0-9\-_~])?/
 class Neighbours(msgspec.Struct, frozen=True, gc=False):
     """The other keys in the folder of one that was decided about."""
 
-    state: ReferenceType[PolicyState]
-    """The policy that it was decided by. An idle connection must not keep a million tables that were replaced."""
     bucket: str
     folder: str
     """What their keys begin with, final slash included; empty at the top of a bucket."""
@@ -45,10 +41,6 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
     """Characters that a name may have."""
     volumes: tuple[tuple[Volumes, Volume | None], ...]
     """Of every catalog of the bucket that has some: in which of them the key lies."""
-
-    def hold_by(self, state: PolicyState) -> bool:
-        """Whether this is the policy that it was decided by."""
-        return self.state() is state
 
     def key_of(self, name: str) -> str:
         """Return the key of a neighbour; nothing where the decision is not known to hold for that one."""
@@ -63,10 +55,11 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
         return key
 
 
-def neighbours(state: PolicyState, catalogs: Iterable[Catalog], request: S3Request) -> Neighbours | None:
+def neighbours(catalogs: Iterable[Catalog], request: S3Request) -> Neighbours | None:
     """Return the neighbours of the key of a request that may be served; None where each has to be judged for itself.
 
-    `catalogs` are all that the bucket may mean to whoever asks; none of them learns of its tables from an upstream.
+    They hold as long as the policy does that the request was judged by. `catalogs` are all that the bucket may mean to
+    whoever asks; none of them learns of its tables from an upstream.
     """
     key = request.key
     folder = key[: key.rfind("/") + 1]
@@ -76,4 +69,4 @@ def neighbours(state: PolicyState, catalogs: Iterable[Catalog], request: S3Reque
         return None
     held = [catalog.volumes for catalog in catalogs if catalog.volumes]
     volumes = [(each, each.find(request.bucket, key)) for each in held]
-    return Neighbours(ref(state), request.bucket, folder, MAX_KEY_BYTES - len(folder), tuple(volumes))
+    return Neighbours(request.bucket, folder, MAX_KEY_BYTES - len(folder), tuple(volumes))

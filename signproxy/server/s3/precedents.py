@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import ref
 
 from signproxy.audit.event import Kind
 from signproxy.errors import Refused
@@ -13,7 +14,7 @@ from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
-from signproxy.policy.neighbours import Neighbours
+from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.server.message import read_request_id
 from signproxy.server.s3.likeness import Likeness
@@ -53,6 +54,7 @@ class Precedents:
         principal = shown.known.principal
         passage = Passage(_KIND, "", "", served.remote_ip, served.user_agent)
         passage.subject = subject = Subject(principal, principal)
+        state = self._gate.state
         found = self._gate.neighbours(passage, subject, wire)
         if found is None:
             return None
@@ -65,13 +67,15 @@ class Precedents:
             neighbours=neighbours,
             shown=shown,
             callers=self._callers,
-            is_current=self._while(neighbours),
+            is_current=self._while(state),
             request=passed.forwardable.request,
             repeated=repeated,
             event=self._recorder.draft(passage, passed, outcome),
             request_id=read_request_id(head.fields.get("x-request-id"), ""),
         )
 
-    def _while(self, neighbours: Neighbours) -> Callable[[], bool]:
+    def _while(self, state: PolicyState) -> Callable[[], bool]:
         gate, is_served_by = self._gate, self._is_current
-        return lambda: neighbours.hold_by(gate.state) and is_served_by()
+        # An idle connection must not keep a million tables that were replaced.
+        judged_by = ref(state)
+        return lambda: judged_by() is gate.state and is_served_by()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from time import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from weakref import ref
 
 import boto3
 import msgspec
@@ -489,6 +491,25 @@ async def test_a_policy_that_takes_something_away_holds_from_the_next_request_on
         door.product.state = MemoryPolicySource(text, single_issuer=True).load(2)
         assert (await warmed.ask("b")).status == 403
         assert len(door.upstream.requests) == 3
+
+
+async def test_an_idle_connection_keeps_no_policy_that_was_replaced() -> None:
+    """A million tables would stay in memory for each reload, as long as somebody is connected."""
+    async with warm() as warmed:
+        product = warmed.door.product
+        (guest,) = warmed.door.service._listener.guests._open  # type: ignore[union-attr]
+        assert isinstance(guest, Connection)
+        assert guest.sequels is not None
+        replaced = ref(product.state)
+        product.state = MemoryPolicySource(POLICY % warmed.door.upstream.port, single_issuer=True).load(2)
+        product.source = cast("Any", None)
+        # What the gate itself remembers goes with the next request of the same caller.
+        assert (await warmed.door.ask("GET", f"{FOLDER}a", who="reader")).status == 200
+        gc.collect()
+        assert replaced() is None
+        assert guest.sequels is not None
+        assert (await warmed.ask("b")).status == 200
+        assert len(warmed.generally) == 2
 
 
 async def test_a_caller_whom_nobody_vouches_for_any_more_is_refused() -> None:

@@ -52,6 +52,7 @@ class Purpose(Enum):
     CONTEXT = "spc1"
     UPLOAD_ID = "spu1"
     S3_KEY = "spk1"
+    SIGHTINGS = "spf1"
     S3_SECRET = "sps1"  # noqa: S105 - names what is derived, and is no secret
 
 
@@ -152,6 +153,16 @@ class Sealer:
             return key.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], text[: form.start(2) - 1].encode())
         except InvalidTag:
             raise SealBroken(Fault.ALTERED) from None
+
+    def is_current(self, text: str) -> bool:
+        """Whether a text was sealed with the first of the secrets, by what it says of itself."""
+        self._derived()
+        return text.startswith(f"{self._purpose.value}.{self._current}.")
+
+    def is_begun(self, text: str) -> bool:
+        """Whether a text may be the beginning of one that was sealed here, such as a crash leaves in a file."""
+        begins = [f"{self._purpose.value}.{kid}." for kid in self._derived()]
+        return any(text.startswith(begin) or begin.startswith(text) for begin in begins)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("secrets are not pickled")

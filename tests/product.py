@@ -6,15 +6,14 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
-from aiohttp import ClientSession
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink, MemorySink
-from signproxy.audit.trail import AuditTrail
+from signproxy.audit.trail import QUEUE_LIMIT, AuditTrail
 from signproxy.audit.trail_state import OnError
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
@@ -24,11 +23,12 @@ from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.opaque import StaticToken, StaticTokens
 from signproxy.inventory.resolver import PolicyResolver, TableResolver
 from signproxy.inventory.source import MemoryPolicySource
+from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.server.app import ClientCache, Handler
-from signproxy.server.listener import listen
 from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry.metrics import Metrics
+from tests.listening import Client, ClientOf, ListenerServer, started_client
 
 POLICY = """
 remote_signing: true
@@ -114,6 +114,9 @@ grants:
   - {role: sign_only, privileges: [TABLE_REMOTE_SIGN]}
 """
 
+AT_ARRIVAL = PolicyState(rev="at-arrival", epoch=1, catalogs=[])
+"""The policy that is in force when a request arrives, which is judged by none."""
+
 ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 HOST = "https://my-bucket.s3.us-west-2.amazonaws.com"
@@ -158,11 +161,12 @@ class Product:
         resolver: TableResolver | None = None,
         authenticator: Authenticator | None = None,
         catalogs: tuple[str, ...] | None = None,
+        queue: int = QUEUE_LIMIT,
     ) -> None:
         self.source = MemoryPolicySource(policy, single_issuer=True)
         self.state = self.source.load(1)
         self.sink = sink or MemorySink()
-        self.trail = AuditTrail(self.sink, on_error=on_error)
+        self.trail = AuditTrail(self.sink, on_error=on_error, limit=queue)
         self.metrics = Metrics("test")
         self.credentials = FixedCredentials(session_token)
         digests = {hashlib.sha256(token_of(name).encode()).hexdigest(): name for name in NAMES}
@@ -175,11 +179,12 @@ class Product:
             authenticator=self.authenticator,
             credentials=self.credentials,  # type: ignore[arg-type]  # the one method that the handler uses
             signer=RequestSigner(signature_ttl),
-            recorder=Recorder(self.trail, self.metrics, lambda: self.state),
+            recorder=Recorder(self.trail, self.metrics),
             public_url="https://sign.example/base/",
             client_cache=ClientCache(reads=client_cache),
         )
-        self._session: ClientSession | None = None
+        self.handler.limits.backpressure.follow(self.trail)
+        self._client: Client | None = None
         self.url = ""
         """Where the running server is."""
 
@@ -192,19 +197,32 @@ class Product:
         decode = msgspec.json.Decoder(AuditEvent).decode
         return [decode(line) for line in self.sink.lines]
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[Product]:
-        """Serve on a free loopback port."""
+    @property
+    def client(self) -> Client:
+        """pytest-aiohttp's client of the running server."""
+        assert self._client is not None
+        return self._client
+
+    async def serve(self, client_of: ClientOf) -> None:
+        """Serve on a free loopback port until `aclose`, to the client that is returned for the server."""
         self.trail.start()
-        stack = AsyncExitStack()
-        self.url = "http://" + await listen(stack, self.handler, "127.0.0.1", 0, shutdown=1.0)
-        self._session = ClientSession()
+        server = ListenerServer(self.handler)
+        self._client = await client_of(server)
+        self.url = server.url
+
+    async def aclose(self) -> None:
+        """End the client, the server and the trail."""
+        await self.client.close()
+        await asyncio.to_thread(self.trail.close, 5.0)
+
+    @asynccontextmanager
+    async def running(self, client_of: ClientOf = started_client) -> AsyncIterator[Self]:
+        """Serve until the block ends; a test takes the fixture `serve_product` instead."""
+        await self.serve(client_of)
         try:
             yield self
         finally:
-            await self._session.close()
-            await stack.aclose()
-            await asyncio.to_thread(self.trail.close, 5.0)
+            await self.aclose()
 
     async def call(
         self,
@@ -216,14 +234,10 @@ class Product:
         body: bytes | None = None,
     ) -> tuple[int, Mapping[str, str], Any]:
         """Send a request; return status, headers and the decoded body."""
-        from yarl import URL
-
-        assert self._session is not None
         sent = dict(headers or {})
         if who is not None:
             sent.setdefault("Authorization", f"Bearer {token_of(who)}")
-        url = URL(f"{self.url}{path}", encoded=True)
-        async with self._session.request(method, url, headers=sent, data=body) as answer:
+        async with self.client.request(method, path, headers=sent, data=body) as answer:
             raw = await answer.read()
             return answer.status, answer.headers, msgspec.json.decode(raw) if raw else None
 
@@ -242,6 +256,17 @@ class Product:
         message = sign_message(method, uri, headers or {}, region=region, **fields)
         status, _, answer = await self.call("POST", path, who=who, body=msgspec.json.encode(message))
         return status, answer
+
+
+P = TypeVar("P", bound=Product)
+
+
+class ServeProduct(Protocol):
+    """Serves a product until the test ends, and returns it. The fixture of that name does."""
+
+    async def __call__(self, product: P) -> P:
+        """Serve."""
+        ...
 
 
 def sign_message(

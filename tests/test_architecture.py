@@ -123,7 +123,7 @@ def test_the_pure_rooms_are_looked_at() -> None:
 
 # -- memory and start-up -------------------------------------------------------------------------------------------
 
-HEAVY = ("boto3", "botocore", "opentelemetry", "pyarrow", "pydantic", "pyspark", "requests")
+HEAVY = ("boto3", "botocore", "opentelemetry", "prometheus_client", "pyarrow", "pydantic", "pyspark", "requests")
 
 
 @pytest.mark.parametrize("module", ("signproxy.server", "signproxy.cli"))
@@ -141,6 +141,71 @@ def test_start_up_leaves_heavy_libraries_alone(module: str) -> None:
         [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True
     )
     assert set(json.loads(done.stdout)).isdisjoint(HEAVY)
+
+
+# -- clients -------------------------------------------------------------------------------------------------------
+
+# What opens a connection with TLS, time-outs and proxies that nothing in signproxy states.
+CLIENTS = {
+    "aiohttp.ClientSession", "aiohttp.TCPConnector", "aiohttp.UnixConnector", "aiohttp.request",
+    "ssl.create_default_context", "ssl._create_unverified_context", "ssl.PROTOCOL_TLS_CLIENT",
+    "urllib.request", "http.client", "urllib3", "requests", "httpx", "aiobotocore",
+    "botocore.session", "botocore.config", "botocore.httpsession", "botocore.client",
+}  # fmt: skip
+
+
+def _clients_made(tree: ast.AST) -> set[str]:
+    """Return what a module uses, when it runs, to make clients of its own."""
+    checked = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        if node in checked:
+            continue
+        if isinstance(node, ast.Import):
+            used |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            used |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            used |= {"botocore.client"} if called.endswith(".create_client") else {called} & (CLIENTS - {"requests"})
+        elif isinstance(node, ast.Attribute):
+            used |= {ast.unparse(node)} & {"ssl.PROTOCOL_TLS_CLIENT"}
+    return {name for name in CLIENTS if any(f"{each}.".startswith(f"{name}.") for each in used)}
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if "/outbound/" not in _name(path)], ids=_name)
+def test_only_one_room_makes_http_clients(path: Path) -> None:
+    """A new client would ask a proxy of the environment, wait for ever, or trust no authority in a serving process."""
+    assert _clients_made(ast.parse(path.read_text())) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    (
+        ("import aiohttp\nasync def f():\n    async with aiohttp.ClientSession() as s: ...", {"aiohttp.ClientSession"}),
+        ("from aiohttp import ClientSession", {"aiohttp.ClientSession"}),
+        ("import aiohttp\naiohttp.TCPConnector(ssl=True)", {"aiohttp.TCPConnector"}),
+        ("import urllib.request", {"urllib.request"}),
+        ("from urllib import request", {"urllib.request"}),
+        ("def f():\n    from http.client import HTTPSConnection", {"http.client"}),
+        ("import ssl\nssl.create_default_context()", {"ssl.create_default_context"}),
+        ("import ssl\nssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)", {"ssl.PROTOCOL_TLS_CLIENT"}),
+        ("from botocore.session import Session", {"botocore.session"}),
+        ("from botocore.config import Config", {"botocore.config"}),
+        ("session.create_client('sts')", {"botocore.client"}),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from botocore.session import Session", set()),
+        ("import aiohttp\ndef f(client: aiohttp.ClientSession) -> None: ...", set()),
+        ("from signproxy.outbound.client import http_client", set()),
+    ),
+)
+def test_a_client_of_its_own_is_seen(source: str, found: set[str]) -> None:
+    """The rule above could not fail."""
+    assert _clients_made(ast.parse(source)) == found
 
 
 # -- what the repository says --------------------------------------------------------------------------------------

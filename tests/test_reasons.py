@@ -30,7 +30,7 @@ GONE = 0
 
 Provoke = Callable[[Product], Awaitable[int]]
 
-_DONE = re.compile(r'signproxy_requests_total\{op="[^"]*",decision="[^"]*",reason="([^"]*)"\} 1')
+_DONE = re.compile(r'signproxy_requests_total\{decision="[^"]*",op="[^"]*",reason="([^"]*)"\} 1')
 
 
 def _route(ask: Ask) -> str:
@@ -208,7 +208,7 @@ async def test_each_reason_is_provoked_answered_and_counted(reason: Reason, capf
         status = await PROVOKED[reason](product)
         counted: list[str] = []
         for _ in range(500):
-            counted = _DONE.findall(product.metrics.render().decode())
+            counted = _DONE.findall(product.metrics.render().body.decode())
             if counted:
                 break
             await asyncio.sleep(0.01)
@@ -242,4 +242,4 @@ def test_every_reason_tells_the_operator_what_it_means_and_what_to_do() -> None:
         assert spec.meaning.endswith(".")
         assert spec.remedy.endswith(".") or reason is Reason.ALLOWED
         assert math.isfinite(spec.status)
-        assert spec.status in {200, 400, 401, 403, 404, 405, 411, 413, 429, 499, 501, 502, 503, 504}
+        assert spec.status in {200, 400, 401, 403, 404, 405, 409, 411, 413, 429, 499, 501, 502, 503, 504}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -12,6 +12,9 @@ from signproxy.errors import Reason
 
 Accepted = tuple[int, float, AuditEvent]
 """Sequence number, Unix time and event."""
+
+_AT_A_TIME = 256
+"""Events that are encoded in one go: in between the event loop has its turn."""
 
 _SHORT_USER_AGENT = MAX_USER_AGENT_BYTES // 4
 """No character takes more than four bytes, so these many need no counting."""
@@ -50,8 +53,11 @@ class LineEncoder:
         self._boot_id = boot_id
         self._encoder = msgspec.json.Encoder()
 
-    def encode(self, batch: Iterable[Accepted]) -> bytes:
+    def encode(self, batch: Sequence[Accepted]) -> bytes:
         """Return one line per event. An event that cannot be written as it is leaves a line all the same."""
+        return b"".join([self._lines(batch[at : at + _AT_A_TIME]) for at in range(0, len(batch), _AT_A_TIME)])
+
+    def _lines(self, batch: Iterable[Accepted]) -> bytes:
         events = self._completed(batch)
         try:
             for event in events:

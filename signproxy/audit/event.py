@@ -23,7 +23,10 @@ class Kind(Enum):
 
     SIGN = "sign"
     FORWARD = "forward"
+    ISSUE = "issue"
+    """A key for the S3 listener, issued here. Such events said `vend` before, without a method."""
     VEND = "vend"
+    """Keys of the store itself, scoped to a table; always with the method of the call that asked for them."""
     REFRESH = "refresh"
     CONFIG = "config"
     CATALOG = "catalog"
@@ -55,6 +58,8 @@ class AuditEvent(
     """Counts from 1 per boot without holes: a hole is a lost event."""
     ts: str = ""
     """When the outcome was known."""
+    decided_at: str = ""
+    """When it was decided, in the form of `ts`; left out where `ts` is less than a second later."""
     kind: Kind
     request_id: str = ""
 
@@ -99,6 +104,8 @@ class AuditEvent(
     """A code of `errors.Reason`."""
     rule_id: str = ""
     policy_rev: str
+    """The policy that decided, even where another is in force at `ts`; of a request that was never judged, the one that
+    was in force when it arrived."""
     policy_epoch: int = 0
     http_status: int
     observed: str = ""
@@ -111,6 +118,7 @@ class AuditEvent(
     access_key_id: str = ""
     """Its last four characters."""
     stamped: bool = False
+    """What was signed, or sent to the store, carries this event's id in its query, and so does the store's log."""
     cacheable: bool = False
     """The client may use the signature again for a short time, so several requests may carry one stamp."""
     expires_at: str = ""
@@ -119,6 +127,9 @@ class AuditEvent(
 
     upstream_request_id: str = ""
     """The store's own id of a forwarded request, as its log has it."""
+    upstream_repeats: int = 0
+    """Further requests that the store was sent, with the same stamp: again after a dead connection, or for the next
+    page of a list of buckets."""
     upstream_status: int = 0
     """What the store answered; `http_status` is what the client was told."""
     upstream_result: str = ""

@@ -30,7 +30,7 @@ from signproxy.audit.segment import (
 )
 from signproxy.audit.segment_file import sync_directory
 from signproxy.audit.trailer import trailer_of
-from signproxy.audit.unpack import TornError, lines_of
+from signproxy.audit.unpack import UNREADABLE, TornError, lines_of
 from signproxy.telemetry.log import get_logger
 
 _MENDING = ".mending"
@@ -213,7 +213,7 @@ class _Copy:
                     return f"event {found.seq} of {found.boot_id} behind {self._seq} of {self.start.boot_id}"
                 self._seq, self._ts = found.seq, found.ts
                 self.count += 1
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             return "a line that is no event"
         self._lines += line
         if len(self._lines) >= _PIECE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 NO_FD = -1
+_PIPE = 1024 * 1024
+"""The most that a pipe may have without privileges: a batch of a thousand events."""
 _TAIL_BLOCK = 65_536
 """Bytes that are searched at a time for the last line end of a file that does not end with one."""
 
@@ -121,6 +124,11 @@ class StdoutSink:
     def __init__(self, fd: int = 1) -> None:
         self._fd = fd
         self._taken = 0
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            # It takes 64 KiB at a time otherwise, less than what comes while the writer waits for the interpreter. A
+            # user with many large pipes is granted no more.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
 
     def write(self, batch: bytes, count: int) -> None:  # noqa: ARG002 - the interface's
         """Write all of the batch, waiting for a slow reader; after an error go on behind what was already taken."""

@@ -19,11 +19,12 @@ from signproxy.telemetry.log import get_logger
 
 QUEUE_LIMIT = 16_384
 """Events that wait for the writer: most of a second of the most that one process serves, and at worst 30 MB."""
-BATCH_EVENTS = 256
+GATHERED_EVENTS = 1_024
 BATCH_SECONDS = 0.05
-"""A batch is written when it has this many events or its first one this age; then encoding costs 0.4 µs each."""
-_WAKING = (0, BATCH_EVENTS - 1)
-"""Lengths of the queue at which an arrival is worth waking the writer for."""
+"""A batch is written when there are this many events, or the first one has this age."""
+BATCH_EVENTS = 4_096
+"""The most in one write. Beside a busy event loop the writer waits some 5 ms for the interpreter after each system
+call, so that a batch takes some 40 ms however small it is: what came meanwhile goes into the next one."""
 FLUSH_SECONDS = 1.0
 """An fdatasync takes 4 ms, so it is shared by what comes in a second."""
 STALL_SECONDS = 5.0
@@ -31,6 +32,8 @@ STALL_SECONDS = 5.0
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
 """A failed batch is written again after ever longer pauses; the last is how late a freed disk is noticed."""
+
+_FULL = "the queue is full"
 
 _log = get_logger("signproxy.audit")
 
@@ -46,8 +49,9 @@ class AuditTrail:
 
     __slots__ = (
         "_aside", "_budget", "_callers", "_changing", "_closed", "_closing", "_dropped", "_encoder", "_errors",
-        "_give_up", "_in_hand", "_limit", "_on_error", "_policy", "_problem", "_queue", "_refused", "_room", "_seq",
-        "_sink", "_stalled_after", "_thread", "_unsafe_since", "_wake", "_written", "boot_id",
+        "_give_up", "_high", "_in_hand", "_limit", "_low", "_on_error", "_policy", "_problem", "_queue", "_refused",
+        "_room", "_seq", "_sink", "_stalled_after", "_thread", "_unsafe_since", "_wake", "_waking", "_written",
+        "boot_id", "fell_behind",
     )  # fmt: skip
 
     def __init__(
@@ -64,19 +68,20 @@ class AuditTrail:
         self._callers = CallerBudget()
         self._on_error = on_error
         self._limit = limit
+        self._high, self._low = limit // 2, limit // 4
+        # Lengths of the queue at which an arrival is worth a look. It grows by one, so that none of them is skipped.
+        self._waking = (0, GATHERED_EVENTS - 1, self._high)
+        self.fell_behind: Callable[[], None] = lambda: None
+        """Called by `accept` and `fulfil` when half of the queue is full."""
         self._encoder = LineEncoder(self.boot_id)
         self._queue: deque[Accepted] = deque()
         # How long the queue may get: the limit, or 0 while nothing may be accepted. One comparison for both.
         self._room = 0
         self._stalled_after = inf
-        self._seq = 0
-        self._written = 0
-        self._in_hand = 0
+        self._seq = self._written = self._in_hand = 0
         # Unix time of the first event that was handed to the sink and not flushed; 0 where there is none.
         self._unsafe_since = 0.0
-        self._dropped = 0
-        self._refused = 0
-        self._errors = 0
+        self._dropped = self._refused = self._errors = 0
         self._problem = "not started"
         self._aside: Counter[Kind] = Counter()
         self._policy = ("", 0)
@@ -108,16 +113,15 @@ class AuditTrail:
             return self._accept_with_care(event, at)
         self._seq += 1
         self._queue.append((self._seq, at, event))
-        if queued in _WAKING:
-            self._wake.set()
+        if queued in self._waking:
+            self._look_at(queued)
         return True
 
     def reserve(self, kind: Kind, policy: tuple[str, int]) -> bool:
         """Keep a place in the queue for the event of a request that is about to be served, and return True.
 
         False where there is none and `on_error: allow` lets the request be served all the same. Otherwise raise
-        Refused, as `accept` does: what has been served cannot be taken back. Whoever has a place gives it back with
-        `fulfil`.
+        Refused, as `accept` does: what has been served cannot be taken back. `fulfil` gives the place back.
         """
         if self.reserve_at_once():
             return True
@@ -200,6 +204,11 @@ class AuditTrail:
         return len(self._queue) + self._in_hand
 
     @property
+    def is_behind(self) -> bool:
+        """Whether a writer that nothing is wrong with has more than a quarter of the queue before it."""
+        return len(self._queue) > self._low and self._problem_at(time()) in ("", _FULL)
+
+    @property
     def state(self) -> TrailState:
         """How the trail is doing."""
         now = time()
@@ -243,7 +252,7 @@ class AuditTrail:
         if now > self._stalled_after:
             return f"a write takes longer than {STALL_SECONDS:.0f} s"
         if len(self._queue) >= self._limit:
-            return "the queue is full"
+            return _FULL
         return "" if self._thread.is_alive() else "the writer is not running"
 
     def _accept_with_care(self, event: AuditEvent, at: float) -> bool:
@@ -288,8 +297,13 @@ class AuditTrail:
         queued = len(self._queue)
         self._seq += 1
         self._queue.append((self._seq, at, event))
-        if queued in _WAKING:
-            self._wake.set()
+        if queued in self._waking:
+            self._look_at(queued)
+
+    def _look_at(self, queued: int) -> None:
+        self._wake.set()
+        if queued and queued == self._high:
+            self.fell_behind()
 
     def _write_aside(self, at: float) -> None:
         """Leave one event per kind for the requests that were turned away because of the trail itself."""
@@ -312,14 +326,17 @@ class AuditTrail:
         while True:
             closing = self._closing.is_set()
             if not closing:
-                self._wake.wait(FLUSH_SECONDS if self._unsafe_since else self._sink.rest)
-                self._wake.clear()
-                if len(self._queue) < BATCH_EVENTS and self._queue and not self._closing.is_set():
+                if not self._queue:
+                    self._wake.wait(FLUSH_SECONDS if self._unsafe_since else self._sink.rest)
+                    self._wake.clear()
+                if len(self._queue) < GATHERED_EVENTS and self._queue and not self._closing.is_set():
                     self._wake.wait(BATCH_SECONDS)
                     self._wake.clear()
             while self._queue:
                 if not self._write_batch():
                     return
+                if not closing and len(self._queue) < GATHERED_EVENTS:
+                    break  # Each batch takes the interpreter from the event loop some ten times.
             rest = self._sink.rest
             due = rest is not None and rest <= 0
             if due or (self._unsafe_since and (closing or monotonic() - flushed_at >= FLUSH_SECONDS)):

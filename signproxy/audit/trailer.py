@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from signproxy.audit.segment import SegmentEnd
+from signproxy.audit.unpack import UNREADABLE
 
 TAIL = 4096
 """Bytes: the last line is some 300, and a gzip member of its own."""
@@ -65,5 +66,5 @@ def _member(packed: bytes) -> SegmentEnd | None:
         return None
     try:
         return _end_of(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None

@@ -6,13 +6,25 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 MAX_LINE = 1024 * 1024
 """A hundred times the longest event."""
-MAX_RAW = 4 * 1024 * 1024 * 1024
-"""Bytes that are unpacked of one file at most: sixty times the largest segment, and no bomb."""
+MAX_RAW = 1280 * 1024 * 1024
+"""Bytes that are unpacked of one file at most: the largest segment of the settings, and a batch that went beyond."""
+MIN_LINE = 128
+"""The shortest line of a segment is longer, and the shortest content of what gzip calls a member."""
+MAX_SHORT = 1_000
+"""Lines and members below that, of one file: each costs as much work as a long one, and a bomb holds a billion."""
 
 _GZIP = 31
+_PACKED = 16 * 1024
+"""Bytes that are unpacked at a time: what follows the end of a member is copied for the next one."""
 _PIECE = 256 * 1024
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What a line raises that is not what it should be: no JSON of its kind, no text, or nested without end."""
 
 
 class TornError(Exception):
@@ -27,9 +39,14 @@ class TornError(Exception):
 def lines_of(path: Path) -> Iterator[bytes]:
     """Yield each whole line, its end included. Raise TornError behind the last one where more was begun, or OSError."""
     rest = b""
+    short = 0
     for piece in _pieces(path):
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
+            if len(line) < MIN_LINE:
+                short += 1
+                if short > MAX_SHORT:
+                    raise TornError(f"more than {MAX_SHORT} lines of fewer than {MIN_LINE} bytes", damaged=True)
             yield line + b"\n"
         if len(rest) > MAX_LINE:
             raise TornError(f"a line of more than {MAX_LINE} bytes", damaged=True)
@@ -39,11 +56,11 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
 def _pieces(path: Path) -> Iterator[bytes]:
     """Yield the unpacked bytes, piece by piece."""
-    total = 0
+    total = begun_at = short = 0
     unpacker = zlib.decompressobj(_GZIP)
     began = False
     with path.open("rb") as file:
-        while packed := file.read(_PIECE):
+        while packed := file.read(_PACKED):
             while packed:
                 began = True
                 try:
@@ -51,13 +68,17 @@ def _pieces(path: Path) -> Iterator[bytes]:
                 except zlib.error:
                     raise TornError("packed data", damaged=True) from None
                 packed = unpacker.unconsumed_tail
-                if unpacker.eof:
-                    packed = unpacker.unused_data
-                    unpacker = zlib.decompressobj(_GZIP)
-                    began = False
                 total += len(data)
                 if total > MAX_RAW:
                     raise TornError(f"more than {MAX_RAW} bytes", damaged=True)
+                if unpacker.eof:
+                    short += total - begun_at < MIN_LINE
+                    if short > MAX_SHORT:
+                        raise TornError(f"more than {MAX_SHORT} members of fewer than {MIN_LINE} bytes", damaged=True)
+                    packed = unpacker.unused_data
+                    unpacker = zlib.decompressobj(_GZIP)
+                    began = False
+                    begun_at = total
                 yield data
     if began:
         # What was read and did not fit into the last piece.

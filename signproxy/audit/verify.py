@@ -27,7 +27,10 @@ from signproxy.audit.segment import (
     parse_name,
 )
 from signproxy.audit.trailer import trailer_of
-from signproxy.audit.unpack import TornError, lines_of
+from signproxy.audit.unpack import UNREADABLE, TornError, lines_of
+
+MAX_STRANGE = 1_000
+"""Lines of one file that are no events of it, behind which it is read no further: no fault of a disk makes as many."""
 
 
 class Weight(Enum):
@@ -48,6 +51,7 @@ class Fault(Enum):
     START = ("does not begin with the first line of a segment", Weight.FAULT)
     END = ("does not end with the last line of a segment", Weight.FAULT)
     LINE = ("holds a line that is no event of this schema", Weight.FAULT)
+    STRANGE = ("holds too many lines that are none of its own, and was read no further", Weight.FAULT)
     STRANGER = ("holds an event of another process", Weight.FAULT)
     ORDER = ("holds events out of order, or twice", Weight.FAULT)
     LOST = ("lacks events", Weight.FAULT)
@@ -126,6 +130,9 @@ def check_segment(path: Path) -> CheckedSegment:
         _, digest = trailer_of(path)
         for line in lines_of(path):
             reading.take(line)
+            if reading.strange > MAX_STRANGE:
+                reading.find(Fault.STRANGE, f"{reading.strange} of {reading.lines}")
+                break
     except OSError as error:
         reading.find(Fault.UNREADABLE, error.strerror or type(error).__name__)
     except TornError as torn:
@@ -197,18 +204,21 @@ class _Reading:
         self._findings: dict[Fault, AuditFinding] = {}
         self._start: SegmentStart | None = None
         self._end: SegmentEnd | None = None
-        self._lines = 0
         self._events = 0
         self._seq = 0
+        self.lines = 0
+        self.strange = 0
+        """Lines that do not belong there."""
 
     def find(self, fault: Fault, detail: str) -> None:
         """Remember the first finding of a kind: a file that was exchanged would bring one for each line."""
         self._findings.setdefault(fault, AuditFinding(fault, self._file, detail))
 
     def take(self, line: bytes) -> None:
-        self._lines += 1
+        self.lines += 1
         try:
             if self._end is not None:
+                self.strange += 1
                 self.find(Fault.END, "lines behind the last one")
             elif self._start is None:
                 self._begin(_start_of(line))
@@ -216,15 +226,17 @@ class _Reading:
                 self._end = _end_of(line)
             else:
                 self._event(_event_of(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            self.find(Fault.START if self._start is None else Fault.LINE, f"line {self._lines}")
+        except UNREADABLE:
+            self.strange += 1
+            self.find(Fault.START if self._start is None else Fault.LINE, f"line {self.lines}")
 
     def result(self, digest: str) -> CheckedSegment:
         end = self._end
         if self._start is None:
-            self.find(Fault.START, "it is empty" if not self._lines else "line 1")
+            self.find(Fault.START, "it is empty" if not self.lines else "line 1")
         elif end is None:
-            self.find(Fault.END, f"{self._events} events, and no last line")
+            if Fault.STRANGE not in self._findings:
+                self.find(Fault.END, f"{self._events} events, and no last line")
         else:
             if end.count != self._events:
                 self.find(Fault.COUNT, f"{self._events} events, and {end.count} are said")
@@ -246,10 +258,12 @@ class _Reading:
         assert self._start is not None  # noqa: S101 - events come behind the first line
         self._events += 1
         if event.schema != SCHEMA:
-            self.find(Fault.LINE, f"line {self._lines} is of schema {event.schema!r}")
+            self.find(Fault.LINE, f"line {self.lines} is of schema {event.schema!r}")
         if event.boot_id != self._start.boot_id:
-            self.find(Fault.STRANGER, f"line {self._lines}, of life {event.boot_id!r}")
+            self.strange += 1
+            self.find(Fault.STRANGER, f"line {self.lines}, of life {event.boot_id!r}")
         elif event.seq <= self._seq:
+            self.strange += 1
             self.find(Fault.ORDER, f"event {event.seq} behind {self._seq}")
         elif event.seq != self._seq + 1:
             missing = str(event.seq - 1) if event.seq == self._seq + 2 else f"{self._seq + 1} to {event.seq - 1}"

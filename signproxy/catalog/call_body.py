@@ -6,7 +6,7 @@ given twice, and none differs from a judged one by its case alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import msgspec
 from msgspec import Raw
@@ -19,6 +19,8 @@ from signproxy.model import NAMESPACE_SEPARATOR
 
 MAX_TABLES = 10_000
 """Of one transaction; each is judged by itself."""
+AT_ONCE = 32
+"""Of them: what is read, or judged, before others have their turn."""
 
 Place = tuple[str, str]
 """A namespace, its levels joined by U+001F, and the name of a table or view in it."""
@@ -66,11 +68,11 @@ CallBody = NamespaceCreation | Creation | Renaming | Commit | Transaction
 
 def reads_body(kind: CallKind) -> bool:
     """Whether the body says what the call is about, so that it has to be there whole before it is judged."""
-    return kind in _READERS
+    return kind in _READERS or kind is CallKind.COMMIT_TRANSACTION
 
 
 def read_body(call: CatalogCall, content: bytes) -> CallBody | None:
-    """Return what the body names; None where it is not looked at. Raise Refused (MESSAGE_MALFORMED)."""
+    """Return what the body names; None where it is not looked at, or `read_transaction` does. Raise Refused."""
     read = _READERS.get(call.kind)
     if read is None:
         return None
@@ -108,12 +110,26 @@ def _commit(call: CatalogCall, body: dict[str, Raw]) -> Commit:
     return commit
 
 
-def _transaction(_: CatalogCall, body: dict[str, Raw]) -> Transaction:
-    check_spelling(body, frozenset({"table-changes"}))
-    changes = read_list(_member(body, "table-changes"))
-    if len(changes) > MAX_TABLES:
-        raise JsonInvalid(f"{len(changes)} tables, at most {MAX_TABLES} are changed at a time")
-    return Transaction(tuple(_change(read_object(change), None) for change in changes))
+def read_transaction(content: bytes, charge: Callable[[int], None]) -> Generator[None, None, Transaction]:
+    """Return what a transaction changes; others have their turn between some tables and the next ones.
+
+    How many they are is told to `charge` before they are read. Raise Refused (MESSAGE_MALFORMED), or what that raises.
+    """
+    try:
+        body = read_object(content)
+        yield
+        check_spelling(body, frozenset({"table-changes"}))
+        changes = read_list(_member(body, "table-changes"))
+        if len(changes) > MAX_TABLES:
+            raise JsonInvalid(f"{len(changes)} tables, at most {MAX_TABLES} are changed at a time")  # noqa: TRY301 - told with the others
+        charge(len(changes))
+        commits: list[Commit] = []
+        for start in range(0, len(changes), AT_ONCE):
+            yield
+            commits += [_change(read_object(change), None) for change in changes[start : start + AT_ONCE]]
+    except JsonInvalid as invalid:
+        raise Refused(Reason.MESSAGE_MALFORMED, f"commit_transaction: {invalid}") from None
+    return Transaction(tuple(commits))
 
 
 _READERS: dict[CallKind, Callable[[CatalogCall, dict[str, Raw]], CallBody]] = {
@@ -122,7 +138,6 @@ _READERS: dict[CallKind, Callable[[CatalogCall, dict[str, Raw]], CallBody]] = {
     CallKind.REGISTER_TABLE: _registration,
     CallKind.UPDATE_TABLE: _commit,
     CallKind.RENAME_TABLE: _renaming,
-    CallKind.COMMIT_TRANSACTION: _transaction,
     CallKind.CREATE_VIEW: _table_creation,
     CallKind.REPLACE_VIEW: _commit,
     CallKind.RENAME_VIEW: _renaming,
@@ -145,7 +160,8 @@ def _change(body: dict[str, Raw], place: Place | None) -> Commit:
 def _asserts_create(requirement: Raw) -> bool:
     members = read_object(requirement)
     check_spelling(members, frozenset({"type"}))
-    return read_string(_member(members, "type")) == "assert-create"
+    # Java reads the type in any case.
+    return read_string(_member(members, "type")).lower() == "assert-create"
 
 
 def _place(identifier: Raw) -> Place:

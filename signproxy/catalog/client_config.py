@@ -37,12 +37,16 @@ class ClientConfig(msgspec.Struct, frozen=True):
     endpoints: list[str]
 
 
-def client_config(catalog: Catalog, public_url: str, *, signing: bool, delegation: str) -> ClientConfig:
+def client_config(
+    catalog: Catalog, public_url: str, *, signing: bool, delegation: str, listener: str = ""
+) -> ClientConfig:
     """Return the configuration of a catalog; `public_url` is the operator's, never taken from a Host header.
 
     It is everything that a catalog without an upstream tells; with one, `config_answer` adds the upstream's.
+    `listener` is the S3 listener's URL, for a client that signs by itself; empty where there is none.
     """
-    store = only_address(catalog)
+    asks = signing and asks_for_signing(delegation)
+    store = only_address(catalog, "" if asks else listener)
     # A default, so that a client may reach the store by another of its endpoints; tables' answers override it.
     defaults = {} if store is None else store.properties
     overrides = {"prefix": encode_segment(catalog.name)}
@@ -54,7 +58,7 @@ def client_config(catalog: Catalog, public_url: str, *, signing: bool, delegatio
         # Table-less, so that clients that mix up tables, or read several, are served; found by location.
         "s3.signer.endpoint": TABLELESS_ENDPOINT,
     }
-    if asks_for_signing(delegation):
+    if asks:
         # Only on request: iceberg-go fails on the first key, and PyIceberg obeys the second blindly.
         overrides |= {SWITCH: "true", **SIGNER}
     return ClientConfig(defaults, overrides, list(SIGN_ROUTES))

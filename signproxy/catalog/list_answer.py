@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,6 +14,11 @@ from signproxy.model import NAMESPACE_SEPARATOR
 
 MAX_TOKEN = 8192
 """Characters of a page token, which a client sends back in a query."""
+
+_AT_ONCE = 128
+"""Names that are judged before others have their turn."""
+
+T = TypeVar("T")
 
 Visible = Callable[[str, str | None], bool]
 """Whether a table or view, or (the name is None) a namespace, may be seen."""
@@ -37,8 +43,11 @@ _decode = msgspec.json.Decoder(_List).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def list_answer(upstream: bytes, visible: Visible) -> bytes:
-    """Return a list of namespaces, tables or views without what is not visible. Raise Refused (UPSTREAM_INVALID)."""
+def list_answer(upstream: bytes, visible: Visible) -> Generator[None, None, bytes]:
+    """Return a list of namespaces, tables or views without what is not visible. Raise Refused (UPSTREAM_INVALID).
+
+    Others have their turn between some names and the next ones.
+    """
     try:
         told = _decode(upstream)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -46,17 +55,20 @@ def list_answer(upstream: bytes, visible: Visible) -> bytes:
     token = told.next_page_token
     if isinstance(token, str) and len(token) > MAX_TOKEN:
         raise Refused(Reason.UPSTREAM_INVALID, f"a page token of {len(token)} characters")
-    return _encode(
-        _List(
-            identifiers=[each for each in told.identifiers if _is_seen(visible, each.namespace, each.name)]
-            if told.identifiers
-            else told.identifiers,
-            namespaces=[each for each in told.namespaces if _is_seen(visible, each, None)]
-            if told.namespaces
-            else told.namespaces,
-            next_page_token=token,
-        )
-    )
+    identifiers, namespaces = told.identifiers, told.namespaces
+    if identifiers:
+        identifiers = yield from _kept(identifiers, lambda each: _is_seen(visible, each.namespace, each.name))
+    if namespaces:
+        namespaces = yield from _kept(namespaces, lambda each: _is_seen(visible, each, None))
+    return _encode(_List(identifiers=identifiers, namespaces=namespaces, next_page_token=token))
+
+
+def _kept(named: list[T], is_seen: Callable[[T], bool]) -> Generator[None, None, list[T]]:
+    kept: list[T] = []
+    for start in range(0, len(named), _AT_ONCE):
+        kept += filter(is_seen, named[start : start + _AT_ONCE])
+        yield
+    return kept
 
 
 def _is_seen(visible: Visible, levels: tuple[str, ...], name: str | None) -> bool:

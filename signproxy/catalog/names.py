@@ -11,6 +11,9 @@ from signproxy.model import NAMESPACE_SEPARATOR
 MAX_NAME = 4096
 """Characters of a path segment: longer than any namespace of a real catalog; bounds the work for a hostile path."""
 
+MAX_LEVELS = 64
+"""Of a namespace: each place above it may be asked for, and each of its names is that much longer."""
+
 SEPARATOR = quote(NAMESPACE_SEPARATOR)
 """Between the levels of a namespace in a path. Every server has to understand it, whatever else it advertises."""
 
@@ -59,6 +62,8 @@ def namespace_problem(namespace: str) -> str:
         return name_problem(namespace)
     if len(namespace) > MAX_NAME:
         return f"has {len(namespace)} characters"
+    if namespace.count(NAMESPACE_SEPARATOR) >= MAX_LEVELS:
+        return f"has more than {MAX_LEVELS} levels"
     # Beside a separator, dots are no segment of their own.
     return next(filter(None, map(_level_problem, namespace.split(NAMESPACE_SEPARATOR))), "")
 

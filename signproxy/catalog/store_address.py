@@ -1,4 +1,8 @@
-"""Say how a client reaches the store of a table: by what the policy declares, whatever an upstream says."""
+"""Say how a client reaches the store of a table: by what the policy declares, whatever an upstream says.
+
+A client that has its requests signed sends them to the store. One that signs by itself, with a key that signproxy
+issued, is led to signproxy's own S3 listener: at the store its key is worth nothing, and is not the store's to see.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,10 @@ class StoreAddress(msgspec.Struct, frozen=True, gc=False):
                 properties["s3.force-virtual-addressing"] = "true"
         return properties
 
+    def through(self, listener: str) -> StoreAddress:
+        """Return the address by way of an S3 listener, where there is one. It takes the store's own region."""
+        return StoreAddress(self.region, listener, path_style=True) if listener else self
+
 
 def address_of(catalog: Catalog, location: str) -> StoreAddress | None:
     """Return the address of the store where a table lies; None where that is no storage of the catalog."""
@@ -41,9 +49,10 @@ def address_of(catalog: Catalog, location: str) -> StoreAddress | None:
     return _address(catalog, bucket)
 
 
-def only_address(catalog: Catalog) -> StoreAddress | None:
-    """Return the address of the catalog's store; None where it has several."""
-    addresses = {_address(catalog, bucket) for storage in catalog.storages.values() for bucket in storage.buckets[:1]}
+def only_address(catalog: Catalog, listener: str = "") -> StoreAddress | None:
+    """Return the address of the catalog's store, by way of the listener if there is one; None where it has several."""
+    found = (_address(catalog, bucket) for storage in catalog.storages.values() for bucket in storage.buckets[:1])
+    addresses = {address.through(listener) for address in found if address is not None}
     return addresses.pop() if len(addresses) == 1 else None
 
 

@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from signproxy.catalog.client_properties import passed
 from signproxy.catalog.json_object import JsonInvalid, Members, Value, read_members, read_object, read_string
+from signproxy.catalog.read_restrictions import RESTRICTIONS, restricts
 from signproxy.catalog.signer_grant import SWITCH, SignerGrant
 from signproxy.catalog.store_address import StoreAddress
 from signproxy.errors import Reason, Refused
@@ -21,7 +22,6 @@ from signproxy.inventory.sighting import TableFacts
 _METADATA = "metadata"
 _METADATA_LOCATION = "metadata-location"
 _CONFIG = "config"
-_RESTRICTIONS = "read-restrictions"
 
 MAX_UUID = 64
 
@@ -36,13 +36,15 @@ Pieces = tuple[bytes | memoryview, ...]
 class TableAnswer:
     """A load, create, register, stage-create or commit answer of the upstream, not yet passed on."""
 
-    __slots__ = ("_config", "_members", "facts")
+    __slots__ = ("_config", "_members", "facts", "restricted")
 
     def __init__(self, members: Members, config: dict[str, str], facts: TableFacts) -> None:
         """`config` is what passes of the upstream's."""
         self._members = members
         self._config = config
         self.facts = facts
+        self.restricted = restricts(members)
+        """Whether the upstream keeps rows or columns of the table from the caller."""
 
     def with_grant(self, store: StoreAddress | None, grant: SignerGrant | None) -> Pieces:
         """Return the answer for a caller who is told of the signer, or is not.
@@ -59,7 +61,7 @@ class TableAnswer:
             config[SWITCH] = "false"
         head, metadata = self._own()
         tail: list[bytes | memoryview] = [b',"config":', _encode(config)]
-        restrictions = self._members.raw(_RESTRICTIONS)
+        restrictions = self._members.raw(RESTRICTIONS)
         if restrictions is not None:
             # What the upstream wants its readers to leave out is not for a proxy to lift.
             tail += [b',"read-restrictions":', restrictions]

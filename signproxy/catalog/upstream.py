@@ -18,6 +18,8 @@ from signproxy.catalog.upstream_fault import Fault, Loss, fault_of
 from signproxy.catalog.upstream_health import Health, Result, UpstreamHealth
 from signproxy.catalog.upstream_spec import Effect, ExchangedToken, SameToken, Secret, ServiceToken, UpstreamSpec
 from signproxy.errors import Refused
+from signproxy.outbound.client import Connections, Timeouts, http_client
+from signproxy.outbound.tls import client_tls, no_tls
 
 T = TypeVar("T")
 
@@ -27,8 +29,6 @@ connection that is being closed is lost."""
 
 AGAIN_SECONDS = 0.1
 """Before a connection that was refused is tried once more: the other side may be exchanging its listener."""
-
-MAX_HEADER = 24 * 1024
 
 _AUTO = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 """What aiohttp would add by itself. An upstream is sent what the caller sent."""
@@ -102,17 +102,17 @@ class Upstream:
     """One upstream and its connections. Make it in the loop that uses it; `aclose` it there."""
 
     def __init__(
-        self, spec: UpstreamSpec, tls: ssl.SSLContext | None, *, observe: Callable[[float], None] | None = None
+        self, spec: UpstreamSpec, tls: ssl.SSLContext, *, observe: Callable[[float], None] | None = None
     ) -> None:
         self.spec = spec
         self.health = Health(spec.catalog, spec.uri)
         self._observe = observe
         self._open = 0
         self._idle: asyncio.Future[None] | None = None
-        self._calls = _session(spec, tls, force_close=False)
+        self._calls = _client(spec, tls, keep_seconds=KEEPALIVE_SECONDS)
         # A commit has a connection of its own: on one that is used again nobody could tell whether the other side
         # was just closing it, and a commit is never repeated.
-        self._changes = _session(spec, tls, force_close=True)
+        self._changes = _client(spec, tls, keep_seconds=0)
         forwarding = spec.forwarding
         self._exchange = (
             TokenExchange(forwarding, self._calls, spec.times) if isinstance(forwarding, ExchangedToken) else None
@@ -219,36 +219,21 @@ class Upstream:
 
 async def open_upstream(spec: UpstreamSpec, *, observe: Callable[[float], None] | None = None) -> Upstream:
     """Return an upstream that can be asked."""
-    tls = None
     if any(url.startswith("https:") for url in (spec.uri, getattr(spec.forwarding, "url", ""))):
         # Reading the system's certificates takes milliseconds, during which the loop would serve nobody.
-        tls = await asyncio.to_thread(context_of, spec.ca)
+        tls = await asyncio.to_thread(client_tls, "", spec.ca)
+    else:
+        tls = no_tls()
     return Upstream(spec, tls, observe=observe)
 
 
-def context_of(ca: str) -> ssl.SSLContext:
-    """Return whom to trust. Never aiohttp's own context, which trusts nobody where `server.lean` imported it.
-
-    Raise ssl.SSLError or ValueError if the certificates are none.
-    """
-    return ssl.create_default_context(cadata=ca or None)
-
-
-def _session(spec: UpstreamSpec, tls: ssl.SSLContext | None, *, force_close: bool) -> aiohttp.ClientSession:
-    trust = True if tls is None else tls
-    if force_close:
-        connector = aiohttp.TCPConnector(ssl=trust, limit=spec.connections, force_close=True)
-    else:
-        connector = aiohttp.TCPConnector(ssl=trust, limit=spec.connections, keepalive_timeout=KEEPALIVE_SECONDS)
-    return aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=_AUTO,
-        auto_decompress=False,
-        trust_env=False,
-        max_line_size=MAX_HEADER,
-        max_field_size=MAX_HEADER,
-        middlewares=(_once,),
+def _client(spec: UpstreamSpec, tls: ssl.SSLContext, *, keep_seconds: float) -> aiohttp.ClientSession:
+    return http_client(
+        tls,
+        Timeouts(spec.times.connect, spec.times.answer),
+        Connections(spec.connections, keep_seconds),
+        unsent=_AUTO,
+        middleware=_once,
     )
 
 

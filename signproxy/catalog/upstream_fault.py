@@ -62,12 +62,16 @@ def fault_of(error: Exception) -> Fault:
             return Fault(Loss.LOST, f"connection lost: {type(error).__name__}")
 
 
+_AWAY = frozenset({429, 502, 503, 504})
+"""What an upstream answers, or a proxy in its place, that is not there for anybody at the moment."""
+
+
 def reason_of_status(status: int) -> Reason:
     """Return what it means to a caller that the upstream answered a question of ours with this status."""
     if status in (401, 419):
         return Reason.UPSTREAM_UNAUTHORIZED
     if status == 403:
         return Reason.CALL_NOT_PERMITTED
-    if status == 429 or status >= 500:
+    if status in _AWAY:
         return Reason.UPSTREAM_UNAVAILABLE
-    return Reason.UPSTREAM_INVALID
+    return Reason.UPSTREAM_FAILED if status >= 500 else Reason.UPSTREAM_INVALID

@@ -59,7 +59,21 @@ class UpstreamPaths:
     def config_target(self) -> str:
         """The path and query of its configuration."""
         warehouse = self._upstream.spec.warehouse
-        return f"v1/config?warehouse={quote(warehouse, safe='')}" if warehouse else "v1/config"
+        return self.config_target_of(warehouse) if warehouse else "v1/config"
+
+    @staticmethod
+    def config_target_of(warehouse: str) -> str:
+        """The path and query of the configuration of any warehouse."""
+        return f"v1/config?warehouse={quote(warehouse, safe='')}"
+
+    async def leads_here(self, config: bytes, authorization: str | None, request_id: str) -> bool:
+        """Whether a configuration has the paths that are asked here: its warehouse is the one of the settings.
+
+        Raise Refused if it holds no path, or the upstream has to be asked in vain.
+        """
+        if self._prefix is None:
+            await self._learn(authorization, request_id)
+        return _read(config).property("prefix") == (self._prefix or "")
 
     async def target(self, path: str, query: str, authorization: str | None, request_id: str) -> str:
         """Return the target of a path below the prefix, in which %1F stands between levels.
@@ -69,9 +83,7 @@ class UpstreamPaths:
         parent = _PARENT.search(query)
         levels = parent is not None or SEPARATOR in path
         if self._prefix is None or (levels and self._separator is None):
-            # By the whole header: a token that is refused must not be another caller's fault.
-            key = hashlib.sha256((authorization or "").encode()).digest()
-            await self._flights.join(key, lambda: self._ask(authorization, request_id))
+            await self._learn(authorization, request_id)
         separator = self._separator or SEPARATOR
         if separator != SEPARATOR:
             path = _spoken(path, separator)
@@ -81,10 +93,7 @@ class UpstreamPaths:
 
     def note(self, config: bytes) -> None:
         """Learn from an answer of `/v1/config` that passes by. Raise Refused if it holds no path of its own."""
-        try:
-            told = _decode(config)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise _invalid("no JSON object with defaults and overrides") from None
+        told = _read(config)
         prefix, separator = told.property("prefix"), told.property("namespace-separator") or SEPARATOR
         if not _is_prefix(prefix):
             raise _invalid("a prefix that is no encoded path")
@@ -102,6 +111,11 @@ class UpstreamPaths:
         """End what is under way."""
         await self._flights.aclose()
 
+    async def _learn(self, authorization: str | None, request_id: str) -> None:
+        # By the whole header: a token that is refused must not be another caller's fault.
+        key = hashlib.sha256((authorization or "").encode()).digest()
+        await self._flights.join(key, lambda: self._ask(authorization, request_id))
+
     async def _ask(self, authorization: str | None, request_id: str) -> None:
         headers = [("Accept", "application/json"), ("Accept-Encoding", "identity"), ("X-Request-ID", request_id)]
         if authorization is not None:
@@ -111,6 +125,13 @@ class UpstreamPaths:
             if answer.status != 200:
                 raise Refused(reason_of_status(answer.status), f"/v1/config of the upstream: status {answer.status}")
             self.note(await answer.whole(MAX_CONFIG))
+
+
+def _read(config: bytes) -> _Config:
+    try:
+        return _decode(config)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise _invalid("no JSON object with defaults and overrides") from None
 
 
 def _spoken(path: str, separator: str) -> str:

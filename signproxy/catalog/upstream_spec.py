@@ -74,6 +74,20 @@ class Times(msgspec.Struct, frozen=True):
     """For all of a table that a sign request waits for."""
 
 
+class InventorySpec(msgspec.Struct, frozen=True):
+    """How all tables of an upstream are listed, by the operator's own right."""
+
+    required: bool = False
+    """Believe nothing new before an inventory is there, nor once it is too old."""
+    refresh: float = 3600.0
+    """Seconds after which another one is taken."""
+    token: Secret | None = None
+    connections: int = 8
+    """Tables that are loaded at a time."""
+    page_size: int = 1_000
+    """Entries of a page; 0 leaves it to the upstream."""
+
+
 class UpstreamSpec(msgspec.Struct, frozen=True):
     """All that there is to know of an upstream; two that are equal share their connections."""
 
@@ -96,6 +110,7 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     times: Times = Times()
     max_answer: int = 64 * 1024 * 1024
     """Bytes of an answer that is held whole."""
+    inventory: InventorySpec = InventorySpec()
 
 
 class Effect(Enum):

@@ -10,7 +10,7 @@ import msgspec
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.segment import DAMAGED
-from signproxy.audit.unpack import TornError, lines_of
+from signproxy.audit.unpack import UNREADABLE, TornError, lines_of
 from signproxy.audit.verify import segments
 from signproxy.errors import Finding, Invalid
 
@@ -59,5 +59,5 @@ def event_of(line: bytes) -> AuditEvent | None:
     """Return the event of a line; None for the first and last of a segment, and for what is none."""
     try:
         return _event_of(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None

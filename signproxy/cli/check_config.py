@@ -73,6 +73,9 @@ def check(settings: Settings, findings: list[Finding], warnings: list[Finding]) 
     _tried(lambda: asyncio.run(_make_providers(settings)), findings)
     # Whoever checks need not be whoever serves: an empty audit file of the wrong owner must not be left behind.
     findings += _audit_faults(settings)
+    if settings.sightings.file and not os.access(Path(settings.sightings.file).parent, os.W_OK | os.X_OK):
+        problem = f"{str(Path(settings.sightings.file).parent)!r} is no directory that can be written"
+        findings.append(Finding("", "sightings.file", problem))
     _tried(lambda: process.loop_factory(settings.loop), findings)
     _check_listener("listen", settings.listen, urlsplit(settings.advertised_url), findings, warnings)
     if settings.admin.enabled:

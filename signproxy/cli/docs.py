@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "runtimes": clients.runtimes,
         "direct": clients.direct,
         "transparent": clients.transparent,
+        "pyarrow": clients.pyarrow,
         "duckdb": clients.duckdb,
         "polars": clients.polars,
         "awscli": clients.awscli,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-import ssl
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from signproxy.config.loopback import is_loopback
 from signproxy.errors import Finding, Invalid
+from signproxy.outbound.blocking import HTTPException, http_connection
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 ROUTE = "v1/s3-keys"
 TIMEOUT = 10.0
@@ -80,17 +82,13 @@ def ask(address: SplitResult, token: str, asked: Mapping[str, object], ca_file: 
         finally:
             connection.close()
     # TLS faults are OSErrors as well; a host name that is none is a UnicodeError.
-    except (OSError, http.client.HTTPException, UnicodeError) as error:
+    except (OSError, HTTPException, UnicodeError) as error:
         told = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
         return Refusal(f"{address.netloc}: {told}")
 
 
-def _connection(address: SplitResult, ca_file: str) -> http.client.HTTPConnection:
-    host, port = address.hostname or "", address.port
-    if address.scheme == "http":
-        return http.client.HTTPConnection(host, port, timeout=TIMEOUT)
-    context = ssl.create_default_context(cafile=ca_file or None)
-    return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
+def _connection(address: SplitResult, ca_file: str) -> HTTPConnection:
+    return http_connection(address.scheme, address.hostname or "", address.port, timeout=TIMEOUT, ca_file=ca_file)
 
 
 def _read(status: int, content: bytes) -> Key | Refusal:

@@ -25,6 +25,7 @@ COMMANDS = {
     "print-config": ("signproxy.cli.print_config", "print every setting and where it was said, secrets masked"),
     "client-config": ("signproxy.cli.client_config", "print the configuration of a client, ready to be used"),
     "policy": ("signproxy.cli.policy", "export what the policy grants, or show what a patch would take from it"),
+    "inventory": ("signproxy.cli.inventory", "list the tables of an upstream catalog, and where they lie"),
     "explain": ("signproxy.cli.explain", "say why a request is allowed or denied, check by check"),
     "audit": ("signproxy.cli.audit", "verify, show and seal the segments of the audit trail"),
     "healthcheck": ("signproxy.cli.healthcheck", "ask a running server whether it is well, and exit 0 or 1"),

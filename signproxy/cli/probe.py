@@ -116,7 +116,9 @@ def _connected(address: Address, timeout: float) -> socket.socket:
         return plain
     import ssl
 
-    context = ssl.create_default_context()
+    from signproxy.outbound.tls import client_tls
+
+    context = client_tls()
     if plain.getpeername()[0] in ("127.0.0.1", "::1"):
         # The certificate is for the name that others use, and nobody else can answer on loopback.
         context.check_hostname = False

@@ -18,8 +18,9 @@ from signproxy.config.mounts import frozen_mounts
 from signproxy.config.paths import is_file_property, says
 from signproxy.config.s3 import PodSettings, S3Identity, S3Settings
 from signproxy.config.settings import AdminSettings, AuditSettings, ListenSettings, Settings
+from signproxy.config.sightings import SightingsSettings
 from signproxy.config.storage import ProviderSettings
-from signproxy.config.upstream import ExchangeSettings, UpstreamSettings
+from signproxy.config.upstream import ExchangeSettings, InventorySettings, UpstreamSettings
 from signproxy.documents import child, described
 from signproxy.errors import Finding
 
@@ -31,6 +32,7 @@ SECRETS = frozenset(
         (IssuerSettings, "token_file"),
         (UpstreamSettings, "token_file"),
         (ExchangeSettings, "client_secret_file"),
+        (InventorySettings, "token_file"),
         (PodSettings, "token_file"),
     }
 )
@@ -38,6 +40,7 @@ SECRETS = frozenset(
 
 WRITTEN = frozenset(
     {
+        (SightingsSettings, "file"),
         (AuditSettings, "path"),
         (AuditSettings, "directory"),
         (ListenSettings, "socket"),
@@ -67,6 +70,7 @@ def advice(settings: Settings, file: str = "") -> Iterator[Finding]:
         if problem:
             yield Finding("", named.path, problem)
     yield from _short_lived(settings)
+    yield from _untold(settings)
     own = [NamedFile("", Path(file), secret=False)] if file else []
     by_file = {named.file: named.path for named in (*files, *own)}
     for frozen in frozen_mounts(by_file):
@@ -90,6 +94,13 @@ def _short_lived(settings: Settings) -> Iterator[Finding]:
     if carried and not settings.context.secret_files:
         problem = f"without one, {_listed(carried)} are nothing to this sidecar after a restart, and to any other"
         yield Finding("", "context.secret_files", problem)
+
+
+def _untold(settings: Settings) -> Iterator[Finding]:
+    """Say which clients would send an issued key to the store, as the facade cannot tell them where else to go."""
+    if settings.s3.enabled and settings.upstreams and not settings.s3.client_url:
+        problem = "without one, the facade tells clients that sign by themselves the store's address, and not ours"
+        yield Finding("", "s3.public_url", problem)
 
 
 def _listed(words: list[str]) -> str:

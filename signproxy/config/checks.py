@@ -38,6 +38,8 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
     for name, binding in settings.storages.items():
         yield from _binding(path_of("storages", name), binding, settings.credentials)
     yield from upstream_faults(settings.upstreams)
+    if settings.sightings.file and not settings.context.secret_files:
+        yield "sightings.file", "needs context.secret_files: sealed with a secret that ends with the process it is lost"
     yield from s3_faults(settings)
 
 

@@ -42,7 +42,7 @@ class S3KeySettings(msgspec.Struct, frozen=True):
         Meta(
             ge=60,
             le=MAX_KEY_SECONDS,
-            description="The longest life of a key; it may outlive the token that asked for it by no more than this.",
+            description="The longest life of a key; it never outlives the token that asked for it.",
         ),
     ] = 3_600
 
@@ -62,6 +62,10 @@ class PodSettings(msgspec.Struct, frozen=True):
         tuple[Annotated[int, Meta(ge=0, le=2**32 - 2)], ...],
         Meta(description="Users whose processes may use it through the Unix socket; all who can open it if empty."),
     ] = ()
+
+
+WILDCARDS = ("0.0.0.0", "::")
+"""Hosts to listen on that are no host's address."""
 
 
 class S3LimitSettings(msgspec.Struct, frozen=True):
@@ -149,6 +153,12 @@ class S3Settings(msgspec.Struct, frozen=True):
             "with a `uri` that leads through this listener."
         ),
     ] = False
+
+    @property
+    def client_url(self) -> str:
+        """The URL that clients can be told; empty where the listener is off, or has no address that is known before."""
+        known = bool(self.public_url) or (self.tcp and self.port != 0 and self.host not in WILDCARDS)
+        return self.advertised_url if self.enabled and known else ""
 
     @property
     def advertised_url(self) -> str:

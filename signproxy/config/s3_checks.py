@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from signproxy.config.loopback import is_loopback
-from signproxy.config.s3 import S3Identity, S3Settings
+from signproxy.config.s3 import WILDCARDS, S3Identity, S3Settings
 from signproxy.config.settings import Settings
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -80,7 +80,7 @@ def _steering(s3: S3Settings) -> Iterator[tuple[str, str]]:
     if not s3.public_url:
         if not s3.tcp:
             yield "s3.public_url", "this key is missing; clients cannot be steered to a Unix socket"
-        elif s3.host in ("0.0.0.0", "::"):
+        elif s3.host in WILDCARDS:
             yield "s3.public_url", f"this key is missing; clients cannot be steered to {s3.host}"
         elif s3.port == 0:
             yield "s3.public_url", "this key is missing; clients cannot be steered to a port that nobody knows yet"

@@ -22,6 +22,7 @@ from signproxy.config.listening import (
     TlsSettings,
 )
 from signproxy.config.s3 import S3Settings
+from signproxy.config.sightings import SightingsSettings
 from signproxy.config.storage import CredentialsSettings, StorageBinding
 from signproxy.config.upstream import UpstreamSettings
 
@@ -201,7 +202,15 @@ class AuditSettings(msgspec.Struct, frozen=True):
         OnAuditError,
         Meta(description="`deny` serves nothing that a healthy writer did not accept; `allow` counts what is lost."),
     ] = OnAuditError.DENY
-    queue: Annotated[int, Meta(ge=100, le=1_000_000, description="Events that may wait for the writer.")] = 10_000
+    queue: Annotated[
+        int,
+        Meta(
+            ge=100,
+            le=1_000_000,
+            description="Events that may wait for the writer. While half of it is full, requests are left unread, for "
+            "5 s at most; one transfer of `s3.limits.total_in_flight` keeps one place.",
+        ),
+    ] = 10_000
     anonymous_per_minute: Annotated[
         int,
         Meta(ge=1, le=100_000, description="Events of unauthenticated requests; the rest is counted in aggregates."),
@@ -265,6 +274,7 @@ class Settings(msgspec.Struct, frozen=True):
         dict[Name, UpstreamSettings],
         Meta(description="The Iceberg REST catalog behind each catalog of the policy that has `tables: upstream`."),
     ] = {}
+    sightings: SightingsSettings = SightingsSettings()
     signing: SigningSettings = SigningSettings()
     context: ContextSettings = ContextSettings()
     audit: AuditSettings = AuditSettings()

@@ -48,6 +48,38 @@ class ExchangeSettings(msgspec.Struct, frozen=True):
         return self != ExchangeSettings()
 
 
+class InventorySettings(msgspec.Struct, frozen=True):
+    """How all tables of an upstream are listed, so that a place that no table has is known to be free."""
+
+    required: Annotated[
+        bool,
+        Meta(
+            description="Take an inventory at the start, and believe no place that is new before it is complete; "
+            "`/readyz` waits for it."
+        ),
+    ] = False
+    refresh_seconds: Annotated[
+        int,
+        Meta(
+            ge=60,
+            le=7 * 86_400,
+            description="When the next one is taken. One that is three times as old counts for nothing.",
+        ),
+    ] = 3_600
+    token_file: Annotated[
+        str,
+        Meta(
+            description="The token that lists and loads every table, in a file; with `token_forwarding: none` the "
+            "upstream's own token is used where it is empty.",
+            extra={"path": True},
+        ),
+    ] = ""
+    connections: Annotated[int, Meta(ge=1, le=256, description="Tables that are loaded at a time.")] = 8
+    page_size: Annotated[
+        int, Meta(ge=0, le=100_000, description="Entries of a page of a list; 0 leaves it to the upstream.")
+    ] = 1_000
+
+
 class UpstreamSettings(msgspec.Struct, frozen=True):
     """The Iceberg REST catalog behind a catalog of the policy."""
 
@@ -107,6 +139,7 @@ class UpstreamSettings(msgspec.Struct, frozen=True):
             "`X-Iceberg-Access-Delegation: remote-signing`, or all of them. iceberg-go fails on it."
         ),
     ] = OfferSigning.ON_REQUEST
+    inventory: InventorySettings = InventorySettings()
     connections: Annotated[
         int,
         Meta(ge=1, le=10_000, description="Connections to it at a time, in each worker; as many again for changes."),

@@ -29,6 +29,8 @@ def upstream_faults(upstreams: Mapping[str, UpstreamSettings]) -> Iterator[tuple
         if upstream.prefix and not _is_path(upstream.prefix):
             yield f"{path}.prefix", f"{upstream.prefix!r} is no encoded path; write it as it stands in the URL"
         yield from _tokens(path, upstream)
+        if upstream.inventory.required and not _has_token(upstream):
+            yield f"{path}.inventory.token_file", "this key is missing; `required` needs a token that loads every table"
         if upstream.ca_file and not upstream.uri.startswith("https:"):
             yield f"{path}.ca_file", "has no effect with http"
         for index, header in enumerate(upstream.headers):
@@ -48,6 +50,10 @@ def _tokens(path: str, upstream: UpstreamSettings) -> Iterator[tuple[str, str]]:
         yield f"{path}.exchange", f"has no effect with `token_forwarding: {forwarding.value}`"
     if upstream.token_file and forwarding is not TokenForwarding.NONE:
         yield f"{path}.token_file", f"has no effect with `token_forwarding: {forwarding.value}`"
+
+
+def _has_token(upstream: UpstreamSettings) -> bool:
+    return bool(upstream.inventory.token_file) or upstream.token_forwarding is TokenForwarding.NONE
 
 
 def _url(path: str, url: str, upstream: UpstreamSettings) -> Iterator[tuple[str, str]]:

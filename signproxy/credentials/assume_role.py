@@ -18,6 +18,7 @@ from signproxy.credentials.provider import CredentialProvider
 from signproxy.credentials.threads import Threads
 from signproxy.errors import Finding, ProviderInvalid, nearest
 from signproxy.model import SessionScope
+from signproxy.outbound.aws import session_service
 from signproxy.s3.storage import Storage
 
 if TYPE_CHECKING:
@@ -125,20 +126,12 @@ class AssumeRoleProvider:
         return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], expires_at)
 
     def _client(self, storage: Storage, source: Credentials) -> BaseClient:
-        from botocore.config import Config  # noqa: PLC0415 - whoever has static keys does not pay for it
-
         session = session_for(storage, region=self._region or (storage.region if self._endpoint else ""))
         if session.get_config_variable("region") is None:
             # botocore would take the global service, whose sessions other partitions and newer regions refuse.
             raise NotObtained(FailureKind.CONFIGURATION, "no region is known: set the property `region`")
-        return session.create_client(
-            "sts",
-            endpoint_url=self._endpoint or None,
-            aws_access_key_id=source.access_key_id,
-            aws_secret_access_key=source.secret_access_key,
-            aws_session_token=source.session_token or None,
-            # The settings alone say where these signatures go, not a variable or a shared file.
-            config=Config(ignore_configured_endpoint_urls=True),
+        return session_service(
+            session, self._endpoint, source.access_key_id, source.secret_access_key, source.session_token
         )
 
 

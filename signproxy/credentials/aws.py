@@ -11,22 +11,17 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.failure import FailureKind, NotObtained, told
 from signproxy.errors import ProviderInvalid
+from signproxy.outbound.aws import ask_metadata_directly, aws_session
 from signproxy.s3.storage import Storage, StorageKind
 
 if TYPE_CHECKING:
-    from botocore.config import Config
-    from botocore.loaders import Loader
     from botocore.session import Session
 
-CONNECT_SECONDS = 3.0
-READ_SECONDS = 5.0
-"""A session service answers within one second. The store repeats what failed, so botocore does not."""
 PROCESS_SECONDS = 20.0
 """What a `credential_process` may take; less than the store waits for a provider, so that the reason is known."""
 
@@ -43,45 +38,13 @@ def session_for(storage: Storage, *, profile: str = "", region: str = "") -> Ses
 
     The region is the given one, else botocore's own, else `AWS_REGION`, else the storage's if that is Amazon's.
     """
-    import logging  # noqa: PLC0415 - only needed here
-
-    from botocore.session import Session  # noqa: PLC0415 - see the module's docstring
-
-    # Their debug lines hold whole answers, secrets included; what an operator needs of them is in our own errors.
-    for library in ("botocore", "urllib3"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)
-    session = Session(profile=profile or None)
-    session.register_component("data_loader", _loader())
-    session.set_default_client_config(_client_config())
+    session = aws_session(profile)
     if not region and session.get_config_variable("region") is None:
         region = os.environ.get("AWS_REGION", "") or (storage.region if storage.kind is StorageKind.AWS else "")
     if region:
         session.set_config_variable("region", region)
     session.set_config_variable("sts_regional_endpoints", "regional")
     return session
-
-
-def _client_config() -> Config:
-    """Return how long clients wait, and that they ask once."""
-    from botocore.config import Config  # noqa: PLC0415 - see the module's docstring
-
-    return Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        user_agent_extra="signproxy",
-    )
-
-
-@cache
-def _loader() -> Loader:
-    """Return the reader of botocore's descriptions of services.
-
-    It keeps what it read: to read 1 MB again takes five times as long as all the rest of a refresh.
-    """
-    from botocore.loaders import Loader  # noqa: PLC0415 - see the module's docstring
-
-    return Loader()
 
 
 def found_by_chain(session: Session, methods: Iterable[str]) -> tuple[Credentials, str]:
@@ -204,7 +167,9 @@ def _tame(provider: object) -> None:
     elif method == "iam-role":
         # It would add up to 25 minutes to the life of credentials that are about to end, in the hope that the stores
         # do so too.
-        vars(vars(provider)["_role_fetcher"])["_evaluate_expiration"] = _leave_expiry
+        fetcher = vars(provider)["_role_fetcher"]
+        vars(fetcher)["_evaluate_expiration"] = _leave_expiry
+        ask_metadata_directly(fetcher)
     elif method == "assume-role":
         own = vars(provider)
         own["_prompter"] = _no_prompt

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import time
 from urllib.parse import urlsplit
 
 import msgspec
 
 from signproxy.demo.store import DemoStore
+from signproxy.outbound.blocking import http_connection
 from signproxy.s3.sigv4 import SigningKey, amz_date
 
 _TIMEOUT = 10.0
@@ -25,7 +25,7 @@ class Answer(msgspec.Struct, frozen=True):
 def send(method: str, url: str, headers: dict[str, str], body: bytes | None = None) -> Answer:
     """Send one request exactly as given."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=_TIMEOUT)
+    connection = http_connection(parts.scheme, parts.hostname or "", parts.port, timeout=_TIMEOUT)
     try:
         target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
         connection.request(method, target, body=body, headers=headers)

@@ -10,14 +10,15 @@ import shutil
 import signal
 import socket
 import sys
-import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from signproxy.errors import SignproxyError
+from signproxy.outbound.blocking import HTTPException, http_connection
 
 REGION = "us-east-1"
 """SeaweedFS takes any region; this is the one that clients fall back to."""
@@ -194,10 +195,12 @@ class DemoStore:
 
 def answers(url: str) -> bool:
     """Say whether a URL on loopback answers 200."""
-    # No proxy of the environment may stand between the demo and its own store.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    parts = urlsplit(url)
+    connection = http_connection(parts.scheme, parts.hostname or "", parts.port, timeout=_PROBE_TIMEOUT)
     try:
-        with opener.open(url, timeout=_PROBE_TIMEOUT) as answer:
-            return bool(answer.status == 200)
-    except OSError:
+        connection.request("GET", parts.path or "/")
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
         return False
+    finally:
+        connection.close()

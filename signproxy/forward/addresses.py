@@ -7,6 +7,7 @@ import ssl
 import msgspec
 
 from signproxy.errors import Finding, SettingsInvalid
+from signproxy.outbound.tls import client_tls
 from signproxy.s3.outbound import Outbound, outbound_of
 from signproxy.s3.storage import Storage
 
@@ -71,14 +72,10 @@ class StorageAddresses:
 def tls_context(ca_file: str) -> ssl.SSLContext:
     """Return how stores are spoken to: verified, by name, TLS 1.2 or newer, HTTP/1.1 alone."""
     try:
-        context = ssl.create_default_context(cafile=ca_file or None)
+        return client_tls(ca_file)
     except (OSError, ssl.SSLError) as error:
         problem = error.strerror or getattr(error, "reason", "") or "not readable as PEM"
         raise SettingsInvalid([Finding("", "s3.upstream.ca_file", f"{ca_file!r} cannot be used: {problem}")]) from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A store that could choose would speak HTTP/2.
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def _split(authority: str, scheme: str) -> tuple[str, int]:

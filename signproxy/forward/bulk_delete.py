@@ -2,70 +2,67 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from hashlib import md5, sha256
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.resign import Outbound
-from signproxy.forward.xml_text import unescaped
 from signproxy.gate.forwarded import RefusedKey
-from signproxy.s3.answers import delete_errors
+from signproxy.s3.answers import delete_errors, delete_result_xml
+from signproxy.s3.bulk_delete import BulkDelete, DeletedObject
 from signproxy.s3.checksums import checksum, is_known
 from signproxy.s3.codes import s3_code
+from signproxy.s3.delete_document import delete_document
+from signproxy.s3.xml_document import invalid, read_document, replaced
 
-_OBJECT = re.compile(rb"<Object\s*>.*?</Object\s*>", re.DOTALL)
-_KEY = re.compile(rb"<Key\s*>(.*?)</Key\s*>", re.DOTALL)
-_END = re.compile(rb"</DeleteResult\s*>\s*\Z")
-_EMPTY = re.compile(rb"<DeleteResult((?:\s[^<>]*?)?)\s*/>\s*\Z")
 _CHECKSUM = "x-amz-checksum-"
+_PIECE = 64 * 1024
+"""Bytes that a checksum is computed of at a time: half a millisecond of the slowest one."""
+# S3 knows them, and what a client declares of its own body is not true of another one.
+_NOT_COMPUTED = frozenset(("x-amz-checksum-xxhash3", "x-amz-checksum-xxhash64", "x-amz-checksum-xxhash128"))
+_ALGORITHM = "x-amz-sdk-checksum-algorithm"
+_VERSION = "VersionId"
 
 
-def bound(request: Outbound, body: bytes, allowed: Iterable[str], *, partial: bool) -> bytes:
-    """Return the body to send, for the allowed keys alone, with everything that the request says of it true."""
-    if partial:
-        # The store will not see what the client declared: it is compared here.
-        _declare(request, body, _compared)
-        body = _cut(body, allowed)
-        _declare(request, body, _replaced)
+def bound(request: Outbound, body: bytes, deletes: BulkDelete, allowed: Iterable[str]) -> Generator[None, None, bytes]:
+    """Return the body to send: written from the allowed ones of what was judged, whatever the client's own looks like.
+
+    Everything that the request says of its body is true of this one. Raise Refused where it was not of the client's.
+    Others have their turn between two pieces of a body.
+    """
+    # The store will not see what the client declared: it is compared here.
+    yield from _declare(request, body, _compared)
+    keys = {*allowed}
+    body = delete_document([each for each in deletes.objects if each.key in keys], quiet=deletes.quiet)
+    yield from _declare(request, body, _replaced)
+    replaced_by_md5 = [name for name, _ in request.headers if name.lower() in _NOT_COMPUTED]
+    if replaced_by_md5:
+        for name in (*replaced_by_md5, _ALGORITHM, "content-md5"):
+            request.remove(name.lower())
+        request.add("Content-MD5", _md5(body))
     request.payload = sha256(body).hexdigest()
     request.framing = f"Content-Length: {len(body)}\r\n"
     return body
 
 
-def _cut(body: bytes, allowed: Iterable[str]) -> bytes:
-    """Return the body of a bulk delete with those objects alone; what stays stays byte for byte.
-
-    The body passed the strict reader: there is nothing in it that another reader takes for something else.
-    """
-    keys = {*allowed}
-    found: set[str] = set()
-
-    def kept(element: re.Match[bytes]) -> bytes:
-        inside = _KEY.search(element[0])
-        key = None if inside is None else unescaped(inside[1].decode())
-        if key not in keys:
-            return b""
-        found.add(key)
-        return element[0]
-
-    cut = _OBJECT.sub(kept, body)
-    if found != keys:
-        raise Refused(Reason.DELETE_BODY, f"{len(keys - found)} keys are not found again")
-    return cut
-
-
-def _declare(request: Outbound, body: bytes, say: Callable[[Outbound, str, str, str], None]) -> None:
+def _declare(
+    request: Outbound, body: bytes, say: Callable[[Outbound, str, str, str], None]
+) -> Generator[None, None, None]:
     """Say for each header that declares something of the body what was declared, and what is true."""
     for spelled, declared in tuple(request.headers):
         name = spelled.lower()
-        if name == "content-md5":
-            say(request, name, declared, b64encode(md5(body, usedforsecurity=False).digest()).decode())
-        elif name.startswith(_CHECKSUM) and is_known(name.removeprefix(_CHECKSUM)):
-            computed = checksum(name.removeprefix(_CHECKSUM))
-            computed.update(body)
+        algorithm = "md5" if name == "content-md5" else name.removeprefix(_CHECKSUM)
+        if name == "content-md5" or (name != algorithm and is_known(algorithm)):
+            computed = checksum(algorithm)
+            for start in range(0, len(body), _PIECE):
+                computed.update(body[start : start + _PIECE])
+                yield
             say(request, name, declared, computed.base64())
+
+
+def _md5(body: bytes) -> str:
+    return b64encode(md5(body, usedforsecurity=False).digest()).decode()
 
 
 def _compared(_request: Outbound, name: str, declared: str, computed: str) -> None:
@@ -78,17 +75,18 @@ def _replaced(request: Outbound, name: str, _declared: str, computed: str) -> No
     request.replace(name, computed)
 
 
-def merged(document: bytes, refused: Iterable[RefusedKey]) -> bytes:
-    """Return the store's result with an error for each key that it was not asked for."""
-    errors = _errors(refused)
-    end = _END.search(document)
-    if end is not None:
-        return document[: end.start()] + errors + document[end.start() :]
-    empty = _EMPTY.search(document)
-    if empty is not None:
-        return b"%b<DeleteResult%b>%b</DeleteResult>" % (document[: empty.start()], empty[1], errors)
-    raise Refused(Reason.STORE_INVALID, "DeleteObjects was answered with no DeleteResult")
+def merged(document: bytes, deletes: BulkDelete, refused: Iterable[RefusedKey]) -> Generator[None, None, bytes]:
+    """Return, piece by piece, the store's result with an error for each object that it was not asked for."""
+    root = yield from read_document(document)
+    if root.name != "DeleteResult":
+        raise invalid(f"DeleteObjects was answered with {root.name!r}")
+    reasons = dict(refused)
+    errors = [_error(each, reasons[each.key]) for each in deletes.objects if each.key in reasons]
+    if root.is_short:
+        return delete_result_xml(errors)
+    return replaced(document, [(root.end, root.end, delete_errors(errors).encode())])
 
 
-def _errors(refused: Iterable[RefusedKey]) -> bytes:
-    return delete_errors([(key, s3_code(reason)[1], reason.value.message) for key, reason in refused]).encode()
+def _error(each: DeletedObject, reason: Reason) -> tuple[str, str, str, str]:
+    version = dict(each.conditions).get(_VERSION, "")
+    return each.key, s3_code(reason).code, reason.value.message, version

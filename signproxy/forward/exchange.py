@@ -71,6 +71,7 @@ class Exchange:
         "early",
         "first_byte_us",
         "most",
+        "requests",
         "uploaded",
     )
 
@@ -84,6 +85,8 @@ class Exchange:
         self._channel: Channel | None = None
         self.connect_us = 0
         self.first_byte_us = 0
+        self.requests = 0
+        """Requests that the store was sent: more than one where a connection turned out to be dead."""
         self.uploaded = 0
         """Bytes of the body, as far as it went on."""
         self.most = maxsize
@@ -110,6 +113,7 @@ class Exchange:
         store closed it meanwhile, and never saw the request. One that is under way is not sent again.
         """
         channel = None if underway is None else underway.taken(self._pool, self._address)
+        self.requests = 0 if underway is None else 1
         sent = channel is not None
         if channel is None:
             channel = self._pool.take(self._address)
@@ -122,6 +126,7 @@ class Exchange:
             raise self._fault(_Silent())
         try:
             if not sent:
+                self.requests += 1
                 channel.write_soon(message)
             return await self._hear(channel, self._seconds)
         except (_Silent, ConnectionError) as silent:
@@ -132,6 +137,7 @@ class Exchange:
             raise self._fault(error) from None
         self._channel = None
         channel = self._channel = await self._connected()
+        self.requests += 1
         try:
             channel.write(message)
             return await self._hear(channel, self._seconds)
@@ -149,6 +155,7 @@ class Exchange:
         """Send a head and stream the body behind it, listening all the while; raise Refused or Broken."""
         channel = self._pool.take(self._address) or await self._connected()
         self._channel = channel
+        self.requests = 1
         try:
             channel.write(message)
         except ConnectionError as error:

@@ -7,7 +7,7 @@ at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from signproxy.forward.verdict import BodyVerdict
 from signproxy.s3.answers import escaped
@@ -29,8 +29,9 @@ class Located:
         self._held: bytes | None = b""
         """What came of the document so far; None once it has gone on."""
 
-    def whole(self, document: bytes) -> bytes:
-        """Return a document that came whole."""
+    def whole(self, document: bytes) -> Generator[None, None, bytes]:
+        """Return a document that came whole; it is looked at in one go."""
+        yield from ()
         return b"".join((*self.feed(memoryview(document)), *self.finish()))
 
     def feed(self, piece: memoryview) -> Iterable[bytes | memoryview]:

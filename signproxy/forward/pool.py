@@ -120,8 +120,8 @@ class Pool:
         """Keep a connection whose last request and answer both ended exactly."""
         if channel.closed:
             return
-        host = self._hosts[address]
-        if self._closed or channel.unread() or (len(host.idle) >= self._most_idle and not host.waiting):
+        host = self._hosts.get(address)
+        if host is None or self._closed or channel.unread() or (len(host.idle) >= self._most_idle and not host.waiting):
             channel.abort()
             return
         channel.park()

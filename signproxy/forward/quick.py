@@ -48,6 +48,9 @@ class QuickExchange:
         except ConnectionError:
             channel.abort()
             return False
+        except BaseException:
+            channel.abort()
+            raise
         self._pool, self._address, self._method = pool, address, method
         self._channel = channel
         channel.divert(self._receiver)
@@ -81,7 +84,12 @@ class QuickExchange:
         channel, end = self._channel, self._end
         assert channel is not None  # noqa: S101 - it has just spoken
         self._forget(channel)
-        self._answered(head, got[:end], got[end:] if size == need else got[end:need])
+        try:
+            self._answered(head, got[:end], got[end:] if size == need else got[end:need])
+        except BaseException:
+            # No request has the connection any more, so nothing else would end it.
+            channel.abort()
+            raise
         if size == need and not head.closes:
             self._pool.give_back(self._address, channel)
         else:

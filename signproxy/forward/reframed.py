@@ -1,22 +1,23 @@
-"""Frame verified data anew: as one unsigned chunk, with the client's own checksum behind it."""
+"""Frame verified data anew: in unsigned chunks, with the client's own checksum behind them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from signproxy.s3.aws_chunked import ChunkedPayload
-from signproxy.s3.payload import Payload, reframed_end, reframed_head
+from signproxy.s3.payload import CHUNK_END, MAX_REFRAMED_CHUNK, Payload, reframed_end, reframed_head
 
 
 class Reframed:
-    """Takes a client's chunks apart, and puts what was verified of them into one."""
+    """Takes a client's chunks apart, and puts what was verified of them into chunks of its own."""
 
-    __slots__ = ("_begun", "_chunks", "_payload")
+    __slots__ = ("_chunks", "_in_chunk", "_left")
 
     def __init__(self, chunks: ChunkedPayload, payload: Payload) -> None:
         self._chunks = chunks
-        self._payload = payload
-        self._begun = False
+        # Of the whole body, which the client's framing is checked against: it cannot bring more or less.
+        self._left = payload.decoded_length or 0
+        self._in_chunk = 0
 
     def feed(self, piece: memoryview) -> Iterator[bytes | memoryview]:
         """Take the next piece of the client's framing; return what goes to the store."""
@@ -27,10 +28,18 @@ class Reframed:
         """Return the end: nothing of it before the client's own was seen and matches."""
         pieces, trailers = self._chunks.finish()
         yield from self._framed(pieces)
-        yield reframed_end(self._payload, trailers)
+        yield reframed_end(trailers)
 
     def _framed(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-        if not self._begun:
-            self._begun = True
-            yield reframed_head(self._payload)
-        yield from pieces
+        for whole in pieces:
+            piece = whole
+            while piece:
+                if not self._in_chunk:
+                    yield reframed_head(self._left)
+                    self._in_chunk = min(self._left, MAX_REFRAMED_CHUNK)
+                part, piece = piece[: self._in_chunk], piece[self._in_chunk :]
+                yield part
+                self._in_chunk -= len(part)
+                self._left -= len(part)
+                if not self._in_chunk:
+                    yield CHUNK_END

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.exchange import Broken, Heard, Side
 from signproxy.forward.times import Times
+from signproxy.gate.turns import in_pieces
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, Stalled, TargetLost, TargetStalled, Truncated
@@ -20,7 +21,8 @@ SMALL = 64 * 1024
 MAX_DOCUMENT = 4 * 1024 * 1024
 """Bytes of an answer that is changed: a thousand uploads with the longest keys, escaped, need some three million."""
 
-Change = Callable[[bytes], bytes]
+Change = Callable[[bytes], Generator[None, None, bytes]]
+"""Returns a document in place of another one, and lets others have their turn while it works."""
 
 # Looking a member up in its class calls Python code; the hot path does without.
 _NONE, _SIZED = Body.NONE, Body.SIZED
@@ -83,7 +85,7 @@ class Relay:
         head, raw = heard
         if "content-encoding" in head.fields:
             raise Refused(Reason.STORE_INVALID, "a document in a coding that was not asked for")
-        body = change(await collected(self._channel, head, MAX_DOCUMENT, self._times.idle))
+        body = await in_pieces(change(await collected(self._channel, head, MAX_DOCUMENT, self._times.idle)))
         self._answer.whole(head, raw, body)
         self.sent = len(body)
         return True

@@ -10,6 +10,7 @@ from signproxy.forward.addresses import Destination
 from signproxy.forward.pool import Pool
 from signproxy.forward.quick import QuickExchange
 from signproxy.forward.resign import Outbound, Resigner, Second
+from signproxy.s3.storage import STAMP
 
 
 class Repeated:
@@ -17,7 +18,7 @@ class Repeated:
 
     __slots__ = (
         "_address", "_bucket", "_credentials", "_destination", "_folder", "_lines", "_method", "_pool", "_request",
-        "_resigner", "_second",
+        "_resigner", "_second", "_stamp", "stamped",
     )  # fmt: skip
 
     def __init__(
@@ -28,6 +29,8 @@ class Repeated:
         destination: Destination,
         bucket: str,
         credentials: Callable[[], Credentials],
+        *,
+        stamped: bool,
     ) -> None:
         """`request` is one of them: its path is its target, with no query behind it."""
         self._pool = pool
@@ -39,6 +42,9 @@ class Repeated:
         self._method = request.method
         self._credentials = credentials
         self._second: Second | None = None
+        self.stamped = stamped
+        """Whether each carries the id of its audit event."""
+        self._stamp = f"{STAMP}=" if stamped else ""
         self._folder = request.path[: request.path.rfind("/") + 1]
         self._lines = [f"{name}: {value}\r\n" for name, value in request.headers]
 
@@ -47,7 +53,7 @@ class Repeated:
         """The client's headers that are sent on, names as spelled."""
         return self._request.headers
 
-    def ask(self, exchange: QuickExchange, name: str, lines: Mapping[int, str], now: float) -> bool:
+    def ask(self, exchange: QuickExchange, name: str, event_id: str, lines: Mapping[int, str], now: float) -> bool:
         """Ask for an object; False where that is not possible at once, and nothing was sent.
 
         `lines` are those headers that differ, by their place among the ones that are sent on.
@@ -66,5 +72,6 @@ class Repeated:
             second = self._second = self._resigner.second(
                 self._request, self._destination, self._bucket, credentials, number
             )
-        message = second.head(self._folder + name, "".join(block))
+        query = self._stamp + event_id if self._stamp else ""
+        message = second.head(self._folder + name, query, "".join(block))
         return exchange.ask(self._pool, self._address, message, self._method)

@@ -7,6 +7,7 @@ import msgspec
 from signproxy.credentials.credentials import Credentials
 from signproxy.forward.addresses import Destination
 from signproxy.s3.sigv4 import Moment, SigningKey, amz_date
+from signproxy.s3.storage import STAMP
 
 _KEPT = 1024
 """Buckets; where clients make their own, their names are the clients' to choose."""
@@ -19,7 +20,7 @@ class Outbound(msgspec.Struct, gc=False, kw_only=True):
 
     method: str
     target: str
-    """Path and query as the client sent them, the bucket where the store wants it."""
+    """Path and query as the client sent them, the bucket where the store wants it, and the stamp behind them."""
     path: str
     """The canonical form of the path, which is signed."""
     query: str
@@ -33,6 +34,15 @@ class Outbound(msgspec.Struct, gc=False, kw_only=True):
     framing: str = ""
     """The header line that says where the body ends; empty for a request that has none."""
 
+    def stamp(self, event_id: str) -> None:
+        """Let the store's own log name the audit event. The name sorts after every name that a query may have."""
+        stamp = f"{STAMP}={event_id}"
+        if self.query:
+            self.target, self.query = f"{self.target}&{stamp}", f"{self.query}&{stamp}"
+        else:
+            # An empty query keeps its question mark.
+            self.target, self.query = f"{self.target.removesuffix('?')}?{stamp}", stamp
+
     def guard(self) -> None:
         """Let the write fail where the object exists: `overwrite: forbid`."""
         if not any(name.lower() == "if-none-match" for name, _ in self.headers):
@@ -44,6 +54,11 @@ class Outbound(msgspec.Struct, gc=False, kw_only=True):
         """Give a header another value; its spelling and place stay."""
         self.headers = tuple([(spelled, value if spelled.lower() == name else old) for spelled, old in self.headers])
         self.signed = tuple([(each, value if each == name else old) for each, old in self.signed])
+
+    def add(self, name: str, value: str) -> None:
+        """Put a header in that is not there."""
+        self.headers = (*self.headers, (name, value))
+        self.signed = tuple(sorted((*self.signed, (name.lower(), value))))
 
     def remove(self, name: str) -> None:
         """Take a header out."""
@@ -62,7 +77,7 @@ class _Slot(msgspec.Struct, frozen=True, gc=False):
 
 
 class Second:
-    """What heads have in common that are written within one second, and differ in path and some headers alone."""
+    """What heads have in common that are written within one second, and differ in target and some headers alone."""
 
     __slots__ = ("_after", "_before", "_between", "_moment", "credentials", "number")
 
@@ -77,10 +92,11 @@ class Second:
         self._between = between
         self._after = after
 
-    def head(self, path: str, lines: str) -> bytes:
+    def head(self, path: str, query: str, lines: str) -> bytes:
         """Return the bytes of the head; `lines` are the client's headers, with their ends."""
-        authorization = self._moment.authorization(path)
-        return f"{self._before}{path}{self._between}{lines}{self._after}{authorization}\r\n\r\n".encode("latin-1")
+        authorization = self._moment.authorization(path, query)
+        target = f"{path}?{query}" if query else path
+        return f"{self._before}{target}{self._between}{lines}{self._after}{authorization}\r\n\r\n".encode("latin-1")
 
 
 class Resigner:
@@ -112,7 +128,7 @@ class Resigner:
     def second(
         self, request: Outbound, destination: Destination, bucket: str, credentials: Credentials, second: int
     ) -> Second:
-        """Return what writes the heads of requests that have neither query nor body, for one second."""
+        """Return what writes the heads of requests without a body, for one second."""
         slot = self._slot(destination, bucket, credentials)
         date = amz_date(second)
         host = destination.outbound.host

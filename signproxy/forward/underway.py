@@ -10,12 +10,17 @@ from signproxy.transfer.channel import Channel
 class Underway:
     """A request that a store was sent, and whose answer somebody else is to hear."""
 
-    __slots__ = ("_address", "_channel", "_pool", "started_ns")
+    __slots__ = ("_address", "_channel", "_pool", "event_id", "stamped", "started_ns")
 
-    def __init__(self, pool: Pool, address: Address, channel: Channel) -> None:
+    def __init__(self, pool: Pool | None, address: Address | None, channel: Channel | None) -> None:
+        """Without a channel the request is sent again: its answer is lost."""
         self._pool = pool
         self._address = address
-        self._channel: Channel | None = channel
+        self._channel = channel
+        self.event_id = ""
+        """Its audit event's, which the store's log may have already."""
+        self.stamped = False
+        """Whether it carries that id."""
         self.started_ns = 0
         """When the client's request came."""
 

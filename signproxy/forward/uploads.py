@@ -7,15 +7,15 @@ one table or volume, bucket and key alone.
 
 from __future__ import annotations
 
-import re
-from functools import partial
+from collections.abc import Generator
 from urllib.parse import unquote_plus
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.xml_text import unescaped
+from signproxy.s3.answers import escaped
 from signproxy.s3.canonical import encode_query_part
 from signproxy.s3.operation import Operation
 from signproxy.s3.query import parse_query
+from signproxy.s3.xml_document import Element, invalid, read_document, replaced
 from signproxy.sealing import MARK_LENGTH, Marker
 
 # A tuple: members are compared by identity there, while a set calls their hash, which is Python code.
@@ -24,17 +24,8 @@ MARKED_ANSWERS = (Operation.CREATE_MULTIPART_UPLOAD, Operation.LIST_PARTS, Opera
 
 _UPLOAD_ID = "uploadId"
 _UPLOAD_ID_MARKER = "upload-id-marker"
-_UPLOAD = re.compile(r"<Upload>.*?</Upload>", re.DOTALL)
-_KEY = re.compile(r"<Key>([^<]*)</Key>")
-_ID = re.compile(r"(<UploadId>)([^<]*)(</UploadId>)")
 # Where a list begins, and where the next one would; each with the key that its id belongs to.
-_MARKERS = tuple(
-    (
-        re.compile(rf"(<{name}UploadIdMarker>)([^<]+)(</{name}UploadIdMarker>)"),
-        re.compile(rf"<{name}KeyMarker>([^<]*)<"),
-    )
-    for name in ("", "Next")
-)
+_MARKERS = (("UploadIdMarker", "KeyMarker"), ("NextUploadIdMarker", "NextKeyMarker"))
 
 
 class Place:
@@ -88,37 +79,34 @@ class UploadIds:
             canonical_query = "&".join([unsigned if each == signed else each for each in canonical_query.split("&")])
         return f"{path}?{'&'.join(parts)}", canonical_query
 
-    def marked(self, place: Place, operation: Operation, key: str, document: bytes) -> bytes:
-        """Return a store's answer with each upload id marked; raise Refused with STORE_INVALID where there is none."""
-        try:
-            text = document.decode()
-        except UnicodeDecodeError:
-            raise Refused(Reason.STORE_INVALID, f"{operation.s3_name} was answered with no UTF-8") from None
+    def marked(self, place: Place, operation: Operation, key: str, document: bytes) -> Generator[None, None, bytes]:
+        """Return, piece by piece, a store's answer with each upload id marked; raise Refused where there is none."""
+        root = yield from read_document(document)
         if operation is not Operation.LIST_MULTIPART_UPLOADS:
-            text, count = _ID.subn(lambda found: self._remade(found, place, key), text)
-            if count != 1:
-                raise Refused(Reason.STORE_INVALID, f"{operation.s3_name} was answered with {count} upload ids")
-            return text.encode()
-        encoded = "<EncodingType>url</EncodingType>" in text
-        text = _UPLOAD.sub(lambda found: self._upload(found[0], place, encoded=encoded), text)
-        for marker, key_marker in _MARKERS:
-            beside = key_marker.search(text)
-            if beside is not None:
-                remade = partial(self._remade, place=place, key=_decoded(beside[1], encoded=encoded))
-                text = marker.sub(remade, text, count=1)
-        return text.encode()
+            upload_id = root.one("UploadId")
+            if upload_id is None:
+                raise invalid(f"{operation.s3_name} was answered with no upload id")
+            return replaced(document, [self._remade(upload_id, place, key)])
+        encoded = root.value("EncodingType") == "url"
+        changes = []
+        for name, key_name in _MARKERS:
+            marker = root.one(name)
+            if marker is not None and marker.text:
+                changes.append(self._remade(marker, place, _decoded(root.value(key_name), encoded=encoded)))
+        for upload in root.all("Upload"):
+            named, upload_id = upload.one("Key"), upload.one("UploadId")
+            if named is None or upload_id is None:
+                raise invalid("an upload without its key or its id")
+            changes.append(self._remade(upload_id, place, _decoded(named.text, encoded=encoded)))
+        return replaced(document, sorted(changes))
 
-    def _upload(self, element: str, place: Place, *, encoded: bool) -> str:
-        key = _KEY.search(element)
-        if key is None:
-            raise Refused(Reason.STORE_INVALID, "an upload without a key")
-        return _ID.sub(lambda found: self._remade(found, place, _decoded(key[1], encoded=encoded)), element)
-
-    def _remade(self, found: re.Match[str], place: Place, key: str) -> str:
-        upload_id = unescaped(found[2])
+    def _remade(self, element: Element, place: Place, key: str) -> tuple[int, int, bytes]:
+        """Return the id of an upload, written anew with its mark, and what stands in its place."""
+        upload_id = element.text
+        if not upload_id:
+            raise invalid("an empty upload id")
         mark = self._marker.mark(place.owner, place.bucket, key, upload_id)
-        # Marks are made of letters, digits, `-` and `_`: the element's text is only made longer.
-        return f"{found[1]}{found[2]}.{mark}{found[3]}"
+        return element.start, element.end, f"<{element.name}>{escaped(f'{upload_id}.{mark}')}".encode()
 
     def _opened(self, place: Place, key: str, marked: str) -> str | None:
         upload_id, mark = marked[: -MARK_LENGTH - 1], marked[-MARK_LENGTH:]
@@ -129,5 +117,4 @@ class UploadIds:
 
 def _decoded(text: str, *, encoded: bool) -> str:
     """Return a key as the document means it."""
-    key = unescaped(text)
-    return unquote_plus(key) if encoded else key
+    return unquote_plus(text) if encoded else text

@@ -21,11 +21,15 @@ class CatalogAddress(msgspec.Struct, frozen=True, gc=False):
 
 def known_catalog(passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
     """Return the catalog if the subject may know of it; raise Refused."""
+    passage.judged_by(state)
     catalog = _find(state, address)
     passage.catalog = catalog.name
     caller = subject.caller
     if caller.catalogs is not None and catalog.name not in caller.catalogs:
         raise Refused(Reason.CATALOG_NOT_FOR_ISSUER, f"issuer {caller.issuer!r}, catalog {catalog.name!r}")
+    if caller.scope is not None and caller.scope.catalog != catalog.name:
+        # Also where nothing of a table is asked for: the upstream is shown the owner's own token.
+        raise Refused(Reason.NOT_IN_SCOPE, f"a token for a table of {caller.scope.catalog!r}, not of {catalog.name!r}")
     # Before any switch: whether a foreign catalog signs is nobody's business. Where the upstream alone authorizes,
     # the policy need not know its callers.
     rights = state.rights(subject.effective, catalog)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Generator, Sequence
+from time import gmtime, strftime
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.forwarded import BucketsShown
+from signproxy.gate.forwarded import BucketsShown, StoreBucket
 from signproxy.gate.passage import Passage
 from signproxy.gate.reach import refusal_of
 from signproxy.model import Allow, Subject
@@ -14,17 +16,23 @@ from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire, service_operation
 from signproxy.s3.storage import Storage
 
+_AT_ONCE = 128
+"""Buckets that are judged before others have their turn."""
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z")
+
 
 def shown(
     passage: Passage,
     state: PolicyState,
     subject: Subject,
     wire: ForwardWire,
-    told: Sequence[tuple[str, Storage]] | None = None,
-) -> BucketsShown:
+    told: Sequence[StoreBucket] | None = None,
+) -> Generator[None, None, BucketsShown]:
     """Return the buckets that the subject may know of: those that are listed, and of those that stores told. Refused.
 
-    Without what stores told, those are named that have to be asked.
+    Without what stores told, those are named that have to be asked. Others have their turn between some buckets and
+    the next ones.
     """
     asked = service_operation(wire)
     passage.call = asked.operation.s3_name
@@ -35,25 +43,37 @@ def shown(
     if not served:
         raise next(iter(refusals.values()), None) or Refused(Reason.CATALOG_UNKNOWN, "there is no catalog")
     places = dict(state.buckets.listed())
-    for bucket, storage in told or ():
+    created: dict[str, str] = {}
+    for number, (bucket, storage, made) in enumerate(told or (), 1):
+        if number % _AT_ONCE == 0:
+            yield
         # What lies in one storage says nothing of a bucket of that name in another.
         found = tuple([each for each in state.buckets.of(bucket) if each.storage.name == storage.name])
         if found:
             places.setdefault(bucket, found)
-    known = [
-        bucket
-        for bucket, reached in places.items()
+            if _DATE.fullmatch(made):
+                created[bucket] = made
+    known: list[str] = []
+    for number, (bucket, reached) in enumerate(places.items(), 1):
+        if number % _AT_ONCE == 0:
+            yield
         if any(
             refusals[each.catalog.name] is None
             and isinstance(decide_bucket(state, each.catalog, subject, bucket), Allow)
             for each in reached
-        )
-    ]
+        ):
+            known.append(bucket)
     names = sorted(name for name in known if name.startswith(asked.prefix or "") and name > asked.after)
     most = asked.most
     to_ask: dict[str, Storage] = {}
     if told is None:
         to_ask = {storage.name: storage for catalog in served for storage in unlisted(state, catalog, subject)}
+    since = strftime("%Y-%m-%dT%H:%M:%S.000Z", gmtime(state.loaded_at))
+    page = tuple(names[:most])
     return BucketsShown(
-        tuple(names[:most]), asked.prefix, names[most - 1] if len(names) > most else "", tuple(to_ask.values())
+        page,
+        tuple([created.get(bucket, since) for bucket in page]),
+        asked.prefix,
+        names[most - 1] if len(names) > most else "",
+        tuple(to_ask.values()),
     )

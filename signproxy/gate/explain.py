@@ -36,11 +36,14 @@ class Explanation(NamedTuple):
 
 
 async def explain(
-    gate: Gate, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest
+    gate: Gate, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest, bearer: str = ""
 ) -> Explanation:
-    """Return why the gate allows or refuses; the checks ran in the order of `Check`, so those before passed."""
-    passage = Passage(Kind.SIGN, new_event_id(), "", "", "")
-    passage.subject = subject
+    """Return why the gate allows or refuses; the checks ran in the order of `Check`, so those before passed.
+
+    `bearer` is the caller's token, where an upstream may have to be asked in its name.
+    """
+    passage = Passage(Kind.SIGN, new_event_id(), "", "", "", gate.state)
+    passage.subject, passage.bearer = subject, bearer
     try:
         judged = gate.judge(passage, subject, address, target, wire)
         allow = judged if isinstance(judged, Allow) else await judged
@@ -56,7 +59,7 @@ async def explain(
 
 async def explain_forwarded(gate: Gate, subject: Subject, wire: ForwardWire) -> Explanation:
     """Return why the gate would let a request to the S3 listener pass, or not."""
-    passage = Passage(Kind.FORWARD, new_event_id(), "", "", "")
+    passage = Passage(Kind.FORWARD, new_event_id(), "", "", "", gate.state)
     passage.subject = subject
     try:
         judged = gate.judge_forwarded(passage, subject, wire)

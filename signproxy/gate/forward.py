@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
@@ -9,12 +10,14 @@ from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.buckets import shown
+from signproxy.gate.bulk_delete import Deletable, judge_bulk
 from signproxy.gate.context import application_in
-from signproxy.gate.forwarded import BucketsShown, Passed, RefusedKey, Together
+from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket, Together
 from signproxy.gate.observing import OBSERVABLE, observed, unguarded
 from signproxy.gate.passage import Passage
 from signproxy.gate.reach import Reach
 from signproxy.gate.scope import check_carried
+from signproxy.gate.turns import Turns, in_pieces, read_in_pieces
 from signproxy.inventory.asked import Found
 from signproxy.inventory.learned_resolver import LearnedResolver
 from signproxy.inventory.resolver import TableResolver
@@ -29,33 +32,31 @@ from signproxy.policy.neighbours import Neighbours, neighbours
 from signproxy.policy.standing import Standing
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import (
-    Forwardable,
+    FORWARDED,
     ForwardWire,
     KeyRules,
-    OperationsAllowed,
     Rules,
     classify_forwarded,
     decoded_key,
+    key_check,
     list_prefix,
 )
 from signproxy.s3.key import check_key
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import ObjectRef, S3Request
-from signproxy.s3.storage import Storage
 
 _QUESTIONS = 8
 """Rounds of questions for one request; a copy has two places, and a bulk delete as many as it likes."""
 
 TABLE_RULES = Rules()
 """What is open in a table, and where nothing is known to lie."""
-_OPEN_KEYS = Rules(OperationsAllowed.TABLE, KeyRules.S3)
 
 # Tuples and names of their own: looking a member up in its class, or in a set, calls Python code.
 _OF_BUCKET = (Operation.HEAD_BUCKET, Operation.GET_BUCKET_LOCATION)
-_DELETE_OBJECTS = Operation.DELETE_OBJECTS
 _STRICT = KeyRules.STRICT
 
-_OF_A_COPY_SOURCE = frozenset({Reason.METADATA_PROTECTED, Reason.METADATA_SEALED, Reason.NOT_IN_SCOPE, Reason.CEILING})
+_OF_THE_CALLER = frozenset({Reason.NOT_IN_SCOPE, Reason.CEILING, Reason.READ_RESTRICTED})
+_OF_A_COPY_SOURCE = _OF_THE_CALLER | {Reason.METADATA_PROTECTED, Reason.METADATA_SEALED}
 """What is told of a copy source as it is; every other refusal is that of a source outside."""
 
 _FORBIDDEN = 403
@@ -95,13 +96,16 @@ class ForwardGate:
     Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
     """
 
-    __slots__ = ("_learned", "_reach", "_resolver", "_state")
+    __slots__ = ("_learned", "_reach", "_resolver", "_state", "_turns")
 
-    def __init__(self, state: Callable[[], PolicyState], resolver: TableResolver, learned: LearnedResolver) -> None:
+    def __init__(
+        self, state: Callable[[], PolicyState], resolver: TableResolver, learned: LearnedResolver, turns: Turns
+    ) -> None:
         self._state = state
         self._resolver = resolver
         self._learned = learned
         self._reach = Reach()
+        self._turns = turns
 
     def judge(
         self, passage: Passage, subject: Subject, wire: ForwardWire
@@ -113,11 +117,14 @@ class ForwardGate:
             passage.application = application_in(wire.headers)
         return self._attempt(passage, subject, wire, _QUESTIONS)
 
-    def buckets(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[tuple[str, Storage]]
+    async def buckets(
+        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[StoreBucket]
     ) -> BucketsShown:
         """Return the buckets to show once stores told of theirs, by the policy now in force. Raise Refused."""
-        return shown(passage, self._state(), subject, wire, told)
+        state = self._state()
+        passage.judged_by(state)
+        async with self._turns.one_at_a_time:
+            return await in_pieces(shown(passage, state, subject, wire, told))
 
     def neighbours(self, passage: Passage, subject: Subject, wire: ForwardWire) -> tuple[Passed, Neighbours] | None:
         """Judge a request by the policy now in force; return for which others that holds, where it does."""
@@ -142,16 +149,52 @@ class ForwardGate:
     def _attempt(
         self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
     ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
-        state = self._state()
-        passage.deny = None
+        if not wire.bucket:
+            return self._shown(passage, subject, wire)
+        if wire.body is not None:
+            return self._attempt_bulk(passage, subject, wire, questions)
         try:
-            if not wire.bucket:
-                return shown(passage, state, subject, wire)
-            reached = self._reach.of(state, subject, wire.bucket)
-            passage.catalog = reached[0].catalog.name
-            return self._judged(_Case(passage, subject, wire, state, reached))
+            return self._judged(self._case(passage, subject, wire))
         except _Question as question:
             return self._once_answered(passage, subject, wire, question.answer, questions)
+
+    async def _shown(self, passage: Passage, subject: Subject, wire: ForwardWire) -> BucketsShown:
+        async with self._turns.one_at_a_time:
+            return await in_pieces(shown(passage, self._begin(passage), subject, wire))
+
+    async def _attempt_bulk(
+        self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
+    ) -> Passed | BucketsShown:
+        """Judge a request by its body, which takes a while. One at a time: others have their turn in between."""
+        async with self._turns.one_at_a_time:
+            if wire.body and wire.deletes is None:
+                wire = replace(wire, deletes=await read_in_pieces(wire.body, FORWARDED))
+            case = self._case(passage, subject, wire)
+            try:
+                try:
+                    passed = await self._bulk(case)
+                except Refused as refused:
+                    passed = _excused(case, refused)
+            except _Question as question:
+                asked = question.answer
+            else:
+                if self._state() is case.state:
+                    return _settled(case, passed)
+                # What was granted when it began may be revoked.
+                asked = asyncio.sleep(0)
+        return await self._once_answered(passage, subject, wire, asked, questions)
+
+    def _begin(self, passage: Passage) -> PolicyState:
+        state = self._state()
+        passage.judged_by(state)
+        passage.deny = None
+        return state
+
+    def _case(self, passage: Passage, subject: Subject, wire: ForwardWire) -> _Case:
+        state = self._begin(passage)
+        reached = self._reach.of(state, subject, wire.bucket)
+        passage.catalog = reached[0].catalog.name
+        return _Case(passage, subject, wire, state, reached)
 
     async def _once_answered(
         self, passage: Passage, subject: Subject, wire: ForwardWire, answer: Awaitable[object], questions: int
@@ -163,21 +206,11 @@ class ForwardGate:
         return judged if isinstance(judged, Passed | BucketsShown) else await judged
 
     def _judged(self, case: _Case) -> Passed:
-        passage, subject, state = case.passage, case.subject, case.state
         try:
             passed = self._enforced(case)
         except Refused as refused:
-            if refused.reason not in OBSERVABLE or subject.delegated or not state.observes(subject.caller):
-                raise
-            passed = observed(passage, subject, case.reached[0].storage, case.wire, refused)
-        # Who is observed is looked up only where it makes a difference.
-        narrowed = passed.refused or passed.allow.write_once
-        if narrowed and not subject.delegated and state.observes(subject.caller):
-            passed = unguarded(passage, subject, case.reached[0].storage, case.wire, passed)
-        passage.allow = passed.allow
-        if passed.observed is None:
-            passage.deny = None
-        return passed
+            passed = _excused(case, refused)
+        return _settled(case, passed)
 
     def _enforced(self, case: _Case) -> Passed:
         """Judge the request as the policy has it. Raise Refused."""
@@ -187,8 +220,6 @@ class ForwardGate:
         operation = request.operation
         if operation in _OF_BUCKET:
             return Passed(_of_bucket(case), forwardable)
-        if operation is _DELETE_OBJECTS:
-            return self._bulk(case, forwardable)
         source = request.copy_source
         judged = self._decide(case, case.reached, request if source is None else replace(request, copy_source=None))
         passage.catalog, passage.table_uuid = judged.catalog, judged.table_uuid
@@ -276,49 +307,51 @@ class ForwardGate:
             raise _refused(case.passage, judged.decision)
         raise _outside(case.passage, source, target, judged.decision.detail)
 
-    def _bulk(self, case: _Case, forwardable: Forwardable) -> Passed:
+    async def _bulk(self, case: _Case) -> Passed:
         """Judge the keys of a bulk delete; those that are refused do not keep the others back. Raise Refused."""
-        passage, request = case.passage, forwardable.request
-        whole = self._keys(case, request)
-        if isinstance(whole, _Judged) and isinstance(whole.decision, Allow):
-            passage.catalog, passage.table_uuid = whole.catalog, whole.table_uuid
-            return Passed(whole.decision, forwardable)
-        allowed: dict[str, _Judged] = {}
-        refused: dict[str, Deny] = {}
-        for key in request.delete_keys:
-            judged = self._keys(case, replace(request, delete_keys=(key,)))
-            if isinstance(judged, Deny):
-                refused[key] = judged
-            elif isinstance(judged.decision, Deny):
-                refused[key] = judged.decision
-            else:
-                allowed[key] = judged
-        if refused:
-            passage.deny = next(iter(refused.values()))
-        if not allowed:
-            raise Refused(passage.deny.reason if passage.deny else Reason.DELETE_BODY, _detail(passage.deny))
-        first = next(iter(allowed.values()))
-        passage.catalog, passage.table_uuid = first.catalog, first.table_uuid
-        allow = _together([judged.decision for judged in allowed.values() if isinstance(judged.decision, Allow)])
-        if not refused:
-            return Passed(allow, forwardable)
-        passage.request = request = replace(request, delete_keys=tuple(allowed))
-        kept_back = tuple([RefusedKey(key, denial.reason) for key, denial in refused.items()])
-        return Passed(allow, replace(forwardable, request=request), kept_back)
+        passage = case.passage
+        forwardable = classify_forwarded(case.reached[0].storage, case.wire, _rules(case))
+        passage.request = request = forwardable.request
+        catalogs = [reached.catalog for reached in case.reached]
+        return await judge_bulk(
+            passage, forwardable, catalogs, lambda keys: self._keys(case, replace(request, delete_keys=keys))
+        )
 
-    def _keys(self, case: _Case, request: S3Request) -> _Judged | Deny:
+    def _keys(self, case: _Case, request: S3Request) -> Deletable | Deny:
         """Judge keys of a bulk delete that lie in one place; what nobody could find out ends the whole request."""
         try:
             judged = self._decide(case, case.reached, request)
-            if judged.keys is KeyRules.STRICT:
-                # The body was read by what the most generous place of the bucket takes.
-                for key in request.delete_keys:
-                    check_key(key)
+            if isinstance(judged.decision, Deny):
+                return judged.decision
+            check = key_check(request.storage, judged.keys)
+            for key in request.delete_keys:
+                check(key)
         except Refused as refused:
             if refused.reason.status not in (_FORBIDDEN, _BAD):
                 raise
             return Deny(refused.reason, refused.detail)
-        return judged
+        return Deletable(judged.decision, judged.catalog, judged.table_uuid)
+
+
+def _excused(case: _Case, refused: Refused) -> Passed:
+    """Return what passes although it is refused, because its caller is only observed. Raise Refused."""
+    passage, subject, state = case.passage, case.subject, case.state
+    if refused.reason not in OBSERVABLE or subject.delegated or not state.observes(subject.caller):
+        raise refused
+    return observed(passage, subject, case.reached[0].storage, case.wire, refused)
+
+
+def _settled(case: _Case, passed: Passed) -> Passed:
+    """Return what passes, whole where its caller is only observed, and have the passage know it."""
+    passage, subject = case.passage, case.subject
+    # Who is observed is looked up only where it makes a difference.
+    narrowed = passed.refused or passed.allow.write_once
+    if narrowed and not subject.delegated and case.state.observes(subject.caller):
+        passed = unguarded(passage, subject, case.reached[0].storage, case.wire, passed)
+    passage.allow = passed.allow
+    if passed.observed is None:
+        passage.deny = None
+    return passed
 
 
 def _rules(case: _Case) -> Rules:
@@ -335,11 +368,7 @@ def _rules(case: _Case) -> Rules:
         volume = volumes.find(wire.bucket, addressee)
         if volume is not None:
             return volume.rules
-    # The keys of a bulk delete may lie in any volume of the bucket; each is judged by the rules of its own.
-    open_keys = wire.body is not None and any(
-        volume.rules.keys is KeyRules.S3 for volumes in held for volume in volumes.in_bucket(wire.bucket)
-    )
-    return _OPEN_KEYS if open_keys else TABLE_RULES
+    return TABLE_RULES
 
 
 def _allowed(passage: Passage, judged: _Judged) -> Allow:
@@ -356,18 +385,6 @@ def _refused(passage: Passage, denial: Deny) -> Refused:
 def _outside(passage: Passage, source: ObjectRef, target: Allow, why: str) -> Refused:
     detail = f"source {f's3://{source.bucket}/{source.key}'!r}: {why}"
     return _refused(passage, Deny(Reason.COPY_SOURCE_OUTSIDE, detail, target.table, target.volume))
-
-
-def _detail(denial: Deny | None) -> str:
-    return "no key" if denial is None else denial.detail
-
-
-def _together(allows: list[Allow]) -> Allow:
-    """Return the first of several, with what stands behind each of the tables and volumes."""
-    each = {allow.table or allow.volume: allow for allow in allows}
-    if len(each) == 1:
-        return allows[0]
-    return replace(allows[0], authority=Together(tuple([allow.authority for allow in each.values()])))
 
 
 def _of_bucket(case: _Case) -> Allow:

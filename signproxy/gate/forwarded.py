@@ -30,10 +30,21 @@ class Passed(msgspec.Struct, frozen=True, gc=False):
     """What would have been refused, were the caller not only observed."""
 
 
+class StoreBucket(NamedTuple):
+    """A bucket that a store told of."""
+
+    name: str
+    storage: Storage
+    created: str = ""
+    """When it was made, in the store's own words; empty where it does not say."""
+
+
 class BucketsShown(msgspec.Struct, frozen=True, gc=False):
     """The answer to a list of buckets."""
 
     names: tuple[str, ...]
+    created: tuple[str, ...]
+    """When each was made: what the store said where it was asked, else the time since which the policy lists it."""
     prefix: str | None = None
     """What was asked for, where something was."""
     next_token: str = ""

@@ -10,25 +10,26 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.address import CatalogAddress, known_catalog
 from signproxy.gate.calls import WHOLE_CATALOG, CallPlace, admit_call, may_see
 from signproxy.gate.forward import ForwardGate
-from signproxy.gate.forwarded import BucketsShown, Passed
+from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.passage import Passage
 from signproxy.gate.scope import check_tables, check_target
+from signproxy.gate.turns import Turns, read_in_pieces
 from signproxy.inventory.asked import Found
 from signproxy.inventory.learned import LearnedTables
 from signproxy.inventory.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.resolver import TableResolver
-from signproxy.model import Allow, Deny, Principal, Subject, Target
+from signproxy.model import Allow, Deny, Principal, Subject, TableId, Target
 from signproxy.policy.catalog import Catalog, CatalogKind, Table
 from signproxy.policy.decide import decide
 from signproxy.policy.learning import Learning
 from signproxy.policy.neighbours import Neighbours
-from signproxy.policy.standing import Standing
+from signproxy.policy.standing import Standing, restricted
 from signproxy.policy.state import PolicyState
+from signproxy.s3.bulk_delete import STRICT
 from signproxy.s3.classify import classify
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.operation import Access, Operation
-from signproxy.s3.request import S3Request, WireRequest
-from signproxy.s3.storage import Storage
+from signproxy.s3.request import BulkRequest, S3Request, WireRequest
 
 __all__ = ["CatalogAddress", "Gate"]
 
@@ -68,7 +69,16 @@ class Gate:
     Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
     """
 
-    __slots__ = ("_accepted_unhashed", "_accepted_unsafe", "_admitted", "_forward", "_learned", "_resolver", "_state")
+    __slots__ = (
+        "_accepted_unhashed",
+        "_accepted_unsafe",
+        "_admitted",
+        "_forward",
+        "_learned",
+        "_resolver",
+        "_state",
+        "_turns",
+    )
 
     def __init__(
         self,
@@ -85,7 +95,8 @@ class Gate:
         self._accepted_unsafe = accepted_unsafe
         self._accepted_unhashed = accepted_unhashed
         self._admitted: dict[tuple[int, int], _Admission] = {}
-        self._forward = ForwardGate(state, resolver, self._learned)
+        self._turns = Turns()
+        self._forward = ForwardGate(state, resolver, self._learned, self._turns)
 
     @property
     def state(self) -> PolicyState:
@@ -99,6 +110,7 @@ class Gate:
         passage.target = target
         passage.wire = wire
         state = self._state()
+        passage.judged_by(state)
         admitted = self._admitted.get((id(subject.effective), id(address)))
         if (
             admitted is not None
@@ -120,6 +132,22 @@ class Gate:
             return self._decide(passage, state, catalog, subject, owners, request)
         return self._judge_later(passage, state, catalog, subject, owners, request)
 
+    async def judge_bulk(
+        self, passage: Passage, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest
+    ) -> Allow:
+        """Do what `judge` does for a request with a body, which may take a while; others have their turn meanwhile."""
+        async with self._turns.one_at_a_time:
+            wire = BulkRequest(
+                method=wire.method,
+                uri=wire.uri,
+                headers=wire.headers,
+                region=wire.region,
+                body=wire.body,
+                deletes=await read_in_pieces(wire.body or "", STRICT),
+            )
+            judged = self.judge(passage, subject, address, target, wire)
+        return judged if isinstance(judged, Allow) else await judged
+
     def judge_forwarded(
         self, passage: Passage, subject: Subject, wire: ForwardWire
     ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
@@ -130,11 +158,11 @@ class Gate:
         """Return what may be forwarded, and for which other keys that holds; None where it is not known to."""
         return self._forward.neighbours(passage, subject, wire)
 
-    def buckets_to_show(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[tuple[str, Storage]]
+    async def buckets_to_show(
+        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[StoreBucket]
     ) -> BucketsShown:
         """Return the buckets to show once stores told of theirs. Raise Refused."""
-        return self._forward.buckets(passage, subject, wire, told)
+        return await self._forward.buckets(passage, subject, wire, told)
 
     def _admit(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Run the checks of the catalog, and remember that they passed for these very values."""
@@ -168,6 +196,13 @@ class Gate:
         """Whether a namespace (`name` is None), or a table or view in it, may stand in a list for the subject."""
         return may_see(self._state(), catalog, subject, namespace, name)
 
+    def check_restrictions(self, passage: Passage, subject: Subject, table: TableId) -> None:
+        """Refuse a table of which the upstream is known to keep rows or columns from the caller; none is asked."""
+        catalog = self._state().catalogs.get(table.catalog)
+        if catalog is not None and self._learned.is_restricted(catalog, subject, passage.bearer, table):
+            passage.deny = restricted(table)
+            raise Refused(passage.deny.reason, passage.deny.detail)
+
     def _judge_learned(
         self, asked: _Asked, state: PolicyState, catalog: Catalog, learning: Learning, questions: int
     ) -> Allow | Awaitable[Allow]:
@@ -190,6 +225,7 @@ class Gate:
         if not questions:
             raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
         state = self._state()
+        asked.passage.judged_by(state)
         catalog = self._admit(asked.passage, state, asked.subject, asked.address)
         if catalog.learning is None:
             judged = self.judge(asked.passage, asked.subject, asked.address, asked.target, asked.wire)

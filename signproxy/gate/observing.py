@@ -8,7 +8,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import Observed, Passed
 from signproxy.gate.passage import Passage
 from signproxy.model import Allow, Deny, Subject
-from signproxy.s3.forwarded import ForwardWire, KeyRules, OperationsAllowed, Rules, classify_forwarded
+from signproxy.s3.forwarded import ForwardWire, KeyRules, OperationsAllowed, Rules, classify_forwarded, key_check
 from signproxy.s3.storage import Storage
 
 _OPEN_RULES = Rules(OperationsAllowed.ALL, KeyRules.S3)
@@ -18,6 +18,7 @@ OBSERVABLE = frozenset(
     {
         Reason.KEY_DOT_SEGMENT,
         Reason.KEY_EMPTY_SEGMENT,
+        Reason.KEY_PATH_PARAMETER,
         Reason.KEY_CHARACTER,
         Reason.METHOD_UNKNOWN,
         Reason.OPERATION_REFUSED,
@@ -31,6 +32,7 @@ OBSERVABLE = frozenset(
         Reason.LOCATION_UNOWNED,
         Reason.LOCATION_OUTSIDE_ROOTS,
         Reason.LOCATION_DISPUTED,
+        Reason.LOCATION_UNVOUCHED,
         Reason.NO_REMOTE_SIGN,
         Reason.NO_READ_DATA,
         Reason.NO_WRITE_DATA,
@@ -50,6 +52,9 @@ def observed(passage: Passage, subject: Subject, storage: Storage, wire: Forward
     """Let pass what the policy refuses, as long as it is well-formed. Raise Refused."""
     denial = passage.deny or Deny(refused.reason, refused.detail)
     forwardable = classify_forwarded(storage, wire, _OPEN_RULES)
+    check = key_check(storage, _OPEN_RULES.keys)
+    for key in forwardable.request.delete_keys:
+        check(key)
     passage.request = forwardable.request
     authority = Observed(subject.caller.name)
     return Passed(Allow(denial.table, authority, volume=denial.volume), forwardable, observed=denial)

@@ -20,6 +20,10 @@ class ForwardOutcome(msgspec.Struct, kw_only=True, gc=False):
     upstream_status: int = 0
     """What the store answered; 0 where it did not."""
     upstream_request_id: str = ""
+    requests: int = 0
+    """Requests that the store was sent."""
+    stamped: bool = False
+    """Whether they carry the id of the audit event."""
     bytes_in: int = 0
     """Of the body, from the client."""
     bytes_out: int = 0

@@ -8,6 +8,7 @@ from signproxy.audit.event import Kind
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.inventory.asked import Carried
 from signproxy.model import Allow, Deny, Subject, Target
+from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.request import S3Request, WireRequest
 
@@ -26,6 +27,7 @@ class Passage:
         "carried",
         "catalog",
         "closed",
+        "decided_ns",
         "deny",
         "event_id",
         "expires_at",
@@ -33,6 +35,8 @@ class Passage:
         "kind",
         "method",
         "outcome",
+        "policy_epoch",
+        "policy_rev",
         "query_id",
         "remote_ip",
         "request",
@@ -48,7 +52,10 @@ class Passage:
         "wire",
     )
 
-    def __init__(self, kind: Kind, event_id: str, request_id: str, remote_ip: str, user_agent: str) -> None:
+    def __init__(
+        self, kind: Kind, event_id: str, request_id: str, remote_ip: str, user_agent: str, in_force: PolicyState
+    ) -> None:
+        """`in_force` is the policy at arrival: the event of a request that is never judged names it."""
         self.kind = kind
         self.event_id = event_id
         self.request_id = request_id
@@ -61,8 +68,11 @@ class Passage:
         """The kind of a catalog call, and its method; an S3 request has its own."""
         self.method = ""
         self.wall = time()
-        self.started_ns = perf_counter_ns()
+        self.started_ns = self.decided_ns = perf_counter_ns()
         self.judged_ns = 0
+        # No reference to the policy itself: a transfer may last for hours, and would keep all its tables.
+        self.policy_rev = in_force.rev
+        self.policy_epoch = in_force.epoch
         self.closed = False
         self.reserved = False
         """Whether the trail keeps a place for its event."""
@@ -85,3 +95,9 @@ class Passage:
         self.allow: Allow | None = None
         self.deny: Deny | None = None
         self.carried: Carried | None = None
+
+    def judged_by(self, state: PolicyState) -> None:
+        """Take note of the policy that the request is judged by from now on; its event names the last one."""
+        self.policy_rev = state.rev
+        self.policy_epoch = state.epoch
+        self.decided_ns = perf_counter_ns()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from time import perf_counter_ns
+from time import perf_counter_ns, time
 
 import msgspec
 
-from signproxy.audit.event import AuditEvent, Kind, Verdict
+from signproxy.audit.event import AuditEvent, Kind, Verdict, to_the_second
 from signproxy.audit.trail import AuditTrail
 from signproxy.errors import Reason, Refused
 from signproxy.gate.context import application_of, bounded
@@ -17,18 +16,23 @@ from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
 from signproxy.gate.refusals import LastRefusals, Refusal, table_of
 from signproxy.model import Allow, NamedTable, Subject
-from signproxy.policy.state import PolicyState
 from signproxy.s3.codes import s3_code
 from signproxy.s3.request import S3Request
 from signproxy.telemetry.forward_metrics import Repeats
+from signproxy.telemetry.log import get_logger
 from signproxy.telemetry.metrics import Metrics
 from signproxy.telemetry.request_log import RequestLine, RequestLog
+
+_APART = 1_000_000_000
+"""Nanoseconds from the decision to the event; an event that follows sooner says nothing more of the decision's time."""
+
+_log = get_logger("signproxy.gate")
 
 _ALLOWED = Reason.ALLOWED.code
 # Looking a member up in its class calls Python code; the hot path does without.
 _ALLOW = Verdict.ALLOW
 _FORWARD = Kind.FORWARD
-_DENIALS = frozenset({400, 401, 403, 404, 405, 411, 413, 429, 501})
+_DENIALS = frozenset({400, 401, 403, 404, 405, 409, 411, 413, 429, 501})
 _PAYLOAD_FAILURES = frozenset(
     {
         Reason.CHUNK_MALFORMED,
@@ -44,18 +48,11 @@ _PAYLOAD_FAILURES = frozenset(
 class Recorder:
     """Turn a passage into its event. The only place that writes events of requests."""
 
-    __slots__ = ("_log", "_metrics", "_refusals", "_sampled", "_state", "_trail", "give_back", "reserve_at_once")
+    __slots__ = ("_log", "_metrics", "_refusals", "_sampled", "_trail", "give_back", "reserve_at_once")
 
-    def __init__(
-        self,
-        trail: AuditTrail,
-        metrics: Metrics,
-        state: Callable[[], PolicyState],
-        log: RequestLog | None = None,
-    ) -> None:
+    def __init__(self, trail: AuditTrail, metrics: Metrics, log: RequestLog | None = None) -> None:
         self._trail = trail
         self._metrics = metrics
-        self._state = state
         self._log = log
         # All that the hot path looks at where nothing served is logged.
         self._sampled = log if log is not None and log.samples else None
@@ -80,7 +77,7 @@ class Recorder:
         sign_us = event.sign_us = (now - passage.judged_ns) // 1000
         self._trail.accept(event)
         passage.closed = True
-        self._metrics.signed(event.s3_op, authz_us, sign_us, event.total_us)
+        self._metrics.signed(event.s3_op, authz_us, sign_us, event.total_us, event.event_id)
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
@@ -90,18 +87,17 @@ class Recorder:
         From then on exactly one of `forwarded`, `passed` and `refused` must follow.
         """
         passage.judged_ns = perf_counter_ns()
-        state = self._state()
-        passage.reserved = self._trail.reserve(passage.kind, (state.rev, state.epoch))
+        passage.reserved = self._trail.reserve(passage.kind, (passage.policy_rev, passage.policy_epoch))
 
     def forwarded(self, passage: Passage, passed: Passed, outcome: ForwardOutcome) -> None:
         """Record what became of a request that was forwarded, once both its bodies have ended."""
-        passage.closed = True
         event = self.draft(passage, passed, outcome)
         now = perf_counter_ns()
         event.total_us = (now - passage.started_ns) // 1000
+        event.decided_at = decided_at(now - passage.decided_ns)
         event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
         self._take(passage, event)
-        self._count_forwarded(passage.request, event)
+        self._count_forwarded(passage.request, event, event.event_id)
         self._metrics.forward.took(event.authz_us, event.connect_us, event.first_byte_us, event.upstream_us)
         self._metrics.forward.moved(event.bytes_in, event.bytes_out)
         if outcome.reason in _PAYLOAD_FAILURES:
@@ -134,7 +130,9 @@ class Recorder:
     def repeated(self, event: AuditEvent, counts: Repeats) -> None:
         """Record a request that was forwarded like one before; `event` is the draft of that one, brought up to date."""
         self._trail.fulfil(event)
-        counts.count(event.upstream_status, event.total_us, event.authz_us, event.upstream_us, event.bytes_out)
+        counts.count(
+            event.event_id, event.upstream_status, event.total_us, event.authz_us, event.upstream_us, event.bytes_out
+        )
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
@@ -161,8 +159,7 @@ class Recorder:
         if passage.outcome is not None:
             _at_the_store(event, passage.outcome)
         self._take(passage, event)
-        passage.closed = True
-        self._metrics.answered(passage.kind.value, verdict.value, reason.code, event.total_us)
+        self._metrics.answered(passage.kind.value, verdict.value, reason.code, event.total_us, event.event_id)
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
@@ -175,7 +172,13 @@ class Recorder:
             return
         passage.closed = True
         verdict = Verdict.DENY if reason.status in _DENIALS else Verdict.ERROR
-        event = self._event(passage, perf_counter_ns(), verdict, reason.code, _status_of(passage, reason, status))
+        now, told = perf_counter_ns(), _status_of(passage, reason, status)
+        try:
+            event = self._event(passage, now, verdict, reason.code, told)
+        except Exception as fault:  # noqa: BLE001 - a fault of ours must not end in a request that has no event
+            _log.exception("the event could not be made", request_id=passage.request_id)
+            event = _begun(passage, now, verdict, reason.code, told)
+            detail = f"{detail}; the event could not be made: {type(fault).__name__}"
         event.detail = detail
         if passage.outcome is not None:
             _at_the_store(event, passage.outcome)
@@ -197,9 +200,11 @@ class Recorder:
             try:
                 self._take(passage, event)
             except Refused as unavailable:
-                self._tell(passage, _as_answered(event, unavailable))
+                self._tell(passage, _as_answered(event, unavailable), "")
                 raise
-        self._tell(passage, event)
+        # What stands only in a sum, or nowhere, is no event that an operator could look up.
+        recorded = passage.subject is not None and reason is not Reason.AUDIT_UNAVAILABLE
+        self._tell(passage, event, event.event_id if recorded else "")
 
     def refusals(self) -> tuple[Refusal, ...]:
         """Return the last refusals, the newest first."""
@@ -212,21 +217,22 @@ class Recorder:
             self._trail.fulfil(event)
         else:
             self._trail.accept(event)
+        passage.closed = True
 
-    def _tell(self, passage: Passage, event: AuditEvent) -> None:
+    def _tell(self, passage: Passage, event: AuditEvent, event_id: str) -> None:
         """Count, remember and log a refusal as the caller is told it."""
         if event.kind is _FORWARD:
-            self._count_forwarded(passage.request, event)
+            self._count_forwarded(passage.request, event, event_id)
         else:
             op = event.s3_op or event.kind.value
-            self._metrics.answered(op, event.decision.value, event.reason, event.total_us)
+            self._metrics.answered(op, event.decision.value, event.reason, event.total_us, event_id)
         self._remember(passage, event)
 
-    def _count_forwarded(self, request: S3Request | None, event: AuditEvent) -> None:
+    def _count_forwarded(self, request: S3Request | None, event: AuditEvent, event_id: str) -> None:
         # The name of an operation outside the table is no label: there are a hundred of them.
         op = event.kind._value_ if request is None else request.operation.s3_name
         decision = event.decision._value_
-        self._metrics.answered(op, decision, event.reason, event.total_us)
+        self._metrics.answered(op, decision, event.reason, event.total_us, event_id)
         self._metrics.forward.answered(op, decision, event.upstream_status)
 
     def _remember(self, passage: Passage, event: AuditEvent) -> None:
@@ -235,21 +241,7 @@ class Recorder:
             self._log.refused(_line(event))
 
     def _event(self, passage: Passage, now: int, verdict: Verdict, reason: str, status: int) -> AuditEvent:
-        state = self._state()
-        event = AuditEvent(
-            event_id=passage.event_id,
-            kind=passage.kind,
-            request_id=passage.request_id,
-            remote_ip=passage.remote_ip,
-            user_agent=passage.user_agent,
-            catalog=passage.catalog,
-            decision=verdict,
-            reason=reason,
-            policy_rev=state.rev,
-            policy_epoch=state.epoch,
-            http_status=status,
-            total_us=(now - passage.started_ns) // 1000,
-        )
+        event = _begun(passage, now, verdict, reason, status)
         if passage.application:
             event.application = bounded(passage.application)
         elif passage.wire is not None:
@@ -290,7 +282,39 @@ class Recorder:
         return event
 
 
+def _begun(passage: Passage, now: int, verdict: Verdict, reason: str, status: int) -> AuditEvent:
+    """Return what can be said of any request."""
+    elapsed = now - passage.decided_ns
+    return AuditEvent(
+        event_id=passage.event_id,
+        kind=passage.kind,
+        request_id=passage.request_id,
+        remote_ip=passage.remote_ip,
+        user_agent=passage.user_agent,
+        catalog=passage.catalog,
+        decision=verdict,
+        reason=reason,
+        policy_rev=passage.policy_rev,
+        policy_epoch=passage.policy_epoch,
+        # A call costs each request more than the comparison.
+        decided_at=decided_at(elapsed) if elapsed >= _APART else "",
+        http_status=status,
+        total_us=(now - passage.started_ns) // 1000,
+    )
+
+
+def decided_at(elapsed_ns: int) -> str:
+    """Return when it was so long ago, as events have it; empty where `ts` itself says it to the second."""
+    if elapsed_ns < _APART:
+        return ""
+    at = time() - elapsed_ns / 1e9
+    second = int(at)
+    return f"{to_the_second(second)}.{int((at - second) * 1_000_000):06d}Z"
+
+
 def _at_the_store(event: AuditEvent, outcome: ForwardOutcome) -> None:
+    event.stamped = outcome.stamped
+    event.upstream_repeats = max(outcome.requests - 1, 0)
     event.upstream_status = outcome.upstream_status
     event.upstream_request_id = outcome.upstream_request_id
     event.upstream_result = outcome.completed

@@ -26,6 +26,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     event_id: str
     operation: str
     reason: str
+    status: int
+    """What the caller was told, which S3's clients are told otherwise than Iceberg's."""
     principal: str
     catalog: str
     table: str
@@ -50,6 +52,7 @@ class LastRefusals:
             event.event_id,
             event.s3_op or event.kind.value,
             event.reason,
+            event.http_status,
             event.principal[:MAX_NAME_CHARACTERS],
             event.catalog[:MAX_NAME_CHARACTERS],
             table_of(event)[:MAX_NAME_CHARACTERS],

@@ -130,6 +130,12 @@ class Authenticator:
             return principal
         return self._identify(token, digest)
 
+    async def roles_of(self, token: str) -> tuple[str, ...]:
+        """Return the roles that a token brings beyond data; a token for one table brings none. Raise Refused."""
+        found = self.authenticate(token)
+        principal = found if isinstance(found, Principal) else await found
+        return () if principal.scopes else principal.roles
+
     def known(self, principal: Principal) -> Known:
         """Return what to remember of the token that this principal was found by, beside the token itself."""
         return Known(principal, self._generation)

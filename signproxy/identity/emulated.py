@@ -151,10 +151,8 @@ class EmulatedKeys:
         mark = self._vouching.mark(principal)
         if not mark:
             raise Refused(Reason.TOKEN_ISSUER_UNKNOWN, f"nobody vouches for {principal.name!r} any more")
-        expires_at = now + min(seconds, self._seconds)
-        if principal.scope is not None:
-            # What is made of a token for one table lives no longer than it does.
-            expires_at = min(expires_at, principal.expires_at)
+        # What is made of a token lives no longer than it does.
+        expires_at = min(now + min(seconds, self._seconds), principal.expires_at)
         access_key_id = ""
         if parts is Parts.THREE:
             access_key_id = ACCESS_KEY_PREFIX + base64.b32encode(os.urandom(_ID_BYTES)).decode()

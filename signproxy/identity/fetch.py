@@ -14,6 +14,8 @@ import msgspec
 
 from signproxy.identity.key_url import KeyUrl, Reach, check_address
 from signproxy.identity.unusable import KeysUnusable
+from signproxy.outbound.client import AddressInfo, Connections, Timeouts, http_client
+from signproxy.outbound.tls import client_tls
 
 if TYPE_CHECKING:
     import aiohttp
@@ -58,7 +60,7 @@ async def fetch(url: KeyUrl, trust: Trust) -> Fetched:
     try:
         async with asyncio.timeout(TIMEOUT):
             # Reading the system's certificates takes milliseconds, during which the loop would serve nobody.
-            context = await asyncio.to_thread(_tls, trust)
+            context = await asyncio.to_thread(client_tls, trust.ca_file)
             async with _session(url, trust, context) as session:
                 return await _get(session, url)
     except TimeoutError:
@@ -76,30 +78,19 @@ def max_age(cache_control: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def _tls(trust: Trust) -> ssl.SSLContext:
-    """Return whom to trust. Never aiohttp's own context, which trusts nobody where `server.lean` imported it."""
-    return ssl.create_default_context(cafile=trust.ca_file or None)
-
-
 def _session(url: KeyUrl, trust: Trust, context: ssl.SSLContext) -> aiohttp.ClientSession:
     """Return a session for one request: a fetch a minute at most is worth no pool, and nothing can linger in it."""
-    import aiohttp  # noqa: PLC0415 (see fetch)
-
     # Identity only: a compressed document could unfold far past MAX_DOCUMENT before anybody counts.
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     if trust.token_file:
         token = Path(trust.token_file).read_text(encoding="ascii").strip()
         headers["Authorization"] = f"Bearer {token}"
-    connector = aiohttp.TCPConnector(
-        ssl=context, limit=1, force_close=True, use_dns_cache=False, socket_factory=_SocketFactory(url.reach)
-    )
-    return aiohttp.ClientSession(
-        connector=connector,
+    return http_client(
+        context,
+        Timeouts(TIMEOUT, TIMEOUT, TIMEOUT),
+        Connections(1),
         headers=headers,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        trust_env=False,
-        timeout=aiohttp.ClientTimeout(total=TIMEOUT),
+        open_socket=_SocketFactory(url.reach),
     )
 
 
@@ -130,9 +121,7 @@ class _SocketFactory:
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
 
-    def __call__(
-        self, info: tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]]
-    ) -> socket.socket:
+    def __call__(self, info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, address = info
         try:
             check_address(str(address[0]), self._reach)

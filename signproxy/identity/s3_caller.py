@@ -65,7 +65,7 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     seed: SeedSignature | None = None
     """What signed chunks go on from; None where no signature was verified, so that none of theirs can be."""
     hoisted: tuple[tuple[str, str], ...] = ()
-    """Headers that a presigned URL brought in its query: signed, and meant as if they had been sent."""
+    """Headers that a presigned URL brought in its query, which the signature covers; names as spelled."""
     bearer: str = ""
     """The caller's own token, for his catalog; empty where his key was issued without."""
 

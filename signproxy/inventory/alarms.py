@@ -35,6 +35,7 @@ class AlarmKind(Enum):
 
     DISPUTED = "disputed"
     OUTSIDE = "outside"
+    UNVOUCHED = "unvouched"
 
 
 class Alarms:
@@ -69,4 +70,8 @@ class Alarms:
         )
 
 
-_KINDS = {Reason.LOCATION_DISPUTED: AlarmKind.DISPUTED, Reason.LOCATION_OUTSIDE_ROOTS: AlarmKind.OUTSIDE}
+_KINDS = {
+    Reason.LOCATION_DISPUTED: AlarmKind.DISPUTED,
+    Reason.LOCATION_OUTSIDE_ROOTS: AlarmKind.OUTSIDE,
+    Reason.LOCATION_UNVOUCHED: AlarmKind.UNVOUCHED,
+}

@@ -9,6 +9,7 @@ import msgspec
 from signproxy.errors import Reason
 from signproxy.inventory.learned_table import LearnedTable, PersonalTable
 from signproxy.inventory.sighting import Staged
+from signproxy.inventory.vouchers import Recipient
 from signproxy.model import Subject, TableId, Target
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.learning import Authorizer, Learning
@@ -44,8 +45,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """What the policy itself gives the effective principal."""
     bearer: str
     """The caller's own token."""
-    digest: bytes
-    """What stands for the token where the upstream's answer to it is kept; empty where none is."""
+    recipient: Recipient | None
+    """Whom the upstream answers; None where it is not asked at all."""
     carried: Carried | None
     now: float
 
@@ -56,12 +57,13 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def who(self) -> str:
-        """Whose an upstream's denial is: the principal's, and of this very token where the upstream authorizes."""
-        return f"{self.subject.caller.name}\0{self.digest.hex()}" if self.digest else self.subject.caller.name
+        """Whose an upstream's denial is: the principal's, and of this very token where the upstream knows it."""
+        name, recipient = self.subject.caller.name, self.recipient
+        return name if recipient is None or not recipient.token else f"{name}\0{recipient.token.hex()}"
 
     @property
     def trusts_policy(self) -> bool:
-        """Whether the policy alone says what a caller may do, so that what is known serves all."""
+        """Whether the policy alone says what a caller may do; an upstream's restrictions count all the same."""
         return self.learning.authorizer is Authorizer.POLICY
 
 

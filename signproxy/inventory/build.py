@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
+from time import time
 
 import msgspec
 
@@ -73,6 +74,7 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
         principals=draft.principals,
         principal_roles=draft.principal_roles,
         single_issuer=single_issuer,
+        loaded_at=time(),
         observed=draft.observed,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from msgspec.structs import force_setattr
@@ -274,17 +274,27 @@ def roots_of(entry: CatalogEntry, storages: Mapping[str, Storage]) -> tuple[Loca
     buckets = [bucket for storage in storages.values() for bucket in storage.buckets]
     if not entry.roots:
         return tuple(Location(bucket, "") for bucket in buckets)
-    roots = []
-    for index, text in enumerate(entry.roots):
+    return _places("roots", entry.roots, buckets)
+
+
+def caller_locations_of(entry: CatalogEntry, storages: Mapping[str, Storage]) -> tuple[Location, ...]:
+    """Return the places below which callers may choose locations. Raise EntryInvalid."""
+    buckets = [bucket for storage in storages.values() for bucket in storage.buckets]
+    return _places("caller_locations", entry.caller_locations, buckets)
+
+
+def _places(key: str, texts: Iterable[str], buckets: Collection[str]) -> tuple[Location, ...]:
+    places = []
+    for index, text in enumerate(texts):
         try:
-            root = parse_root(text)
+            place = parse_root(text)
         except LocationInvalid as invalid:
-            raise EntryInvalid(f"roots[{index}]", str(invalid)) from None
-        if root.bucket not in buckets:
-            hint = near(root.bucket, buckets)
-            raise EntryInvalid(f"roots[{index}]", f"none of the catalog's storages has bucket {root.bucket!r}{hint}")
-        roots.append(root)
-    return tuple(roots)
+            raise EntryInvalid(f"{key}[{index}]", str(invalid)) from None
+        if place.bucket not in buckets:
+            hint = near(place.bucket, buckets)
+            raise EntryInvalid(f"{key}[{index}]", f"none of the catalog's storages has bucket {place.bucket!r}{hint}")
+        places.append(place)
+    return tuple(places)
 
 
 def levels_of(name: NamespaceName) -> tuple[str, ...]:

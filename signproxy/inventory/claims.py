@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from signproxy.errors import Reason
+from signproxy.inventory.alarms import Refusal
 from signproxy.inventory.catalog_draft import LOCATION_PROPERTIES, METADATA_PATH
 from signproxy.inventory.sighting import TableFacts
 from signproxy.model import TableId
@@ -36,6 +37,32 @@ def place_of(catalog: Catalog, learning: Learning, text: str) -> tuple[Location,
         detail = f"{str(location)!r} is not below a root of catalog {catalog.name!r}"
         return Unbelieved(Reason.LOCATION_OUTSIDE_ROOTS, detail)
     return location, Place(storage.name, location.bucket, location.prefix)
+
+
+def is_operators(learning: Learning, location: Location) -> bool:
+    """Whether the operator lets callers choose this place."""
+    return any(place.contains(location) for place in learning.caller_locations)
+
+
+def is_listed(listing: Listing | None, location: Location) -> bool:
+    """Whether the policy lists this place for the table."""
+    places = () if listing is None else listing.places
+    return any(location.bucket == each.bucket and location.prefix.startswith(each.prefix) for each in places)
+
+
+def location_in(text: str) -> Location | None:
+    """Return the location that a text names; None for one that is none."""
+    try:
+        return parse_location(text)
+    except LocationInvalid:
+        return None
+
+
+def unvouched_refusal(table: TableId, text: str) -> Refusal:
+    """Return the refusal of a place that has no voucher."""
+    whose = f"table {table.name!r}" if table.name else "the namespace"
+    detail = f"{text[:1024]!r} was chosen by a caller for {whose}; neither the upstream nor the policy vouches for it"
+    return Refusal(Reason.LOCATION_UNVOUCHED, detail, table)
 
 
 def listing_of(learning: Learning, table: TableId, uuid: str) -> Listing | None:

@@ -107,6 +107,7 @@ def _catalog(name: str, old: Catalog | None, new: Catalog | None, notes: Notes) 
         ("storage", tuple(old.storages), tuple(new.storages)),
         ("role", tuple(old.roles.values()), tuple(new.roles.values())),
         ("root of learned tables", _roots(old), _roots(new)),
+        ("location that callers may choose", _caller_locations(old), _caller_locations(new)),
     ):
         if set(had) != set(has):
             for what in _members(field, had, has):
@@ -117,6 +118,10 @@ def _catalog(name: str, old: Catalog | None, new: Catalog | None, notes: Notes) 
 
 def _roots(catalog: Catalog) -> tuple[str, ...]:
     return () if catalog.learning is None else tuple(map(str, catalog.learning.roots))
+
+
+def _caller_locations(catalog: Catalog) -> tuple[str, ...]:
+    return () if catalog.learning is None else tuple(map(str, catalog.learning.caller_locations))
 
 
 def _principal_roles(old: PolicyState, new: PolicyState, notes: Notes) -> None:

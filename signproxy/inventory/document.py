@@ -66,6 +66,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     tables: TablesFrom = TablesFrom.DECLARED
     """`upstream`: an upstream catalog tells of the tables; those that are declared beside win."""
     authorizer: Authorizer = Authorizer.POLICY
+    caller_locations: tuple[str, ...] = ()
+    """With `tables: upstream`: places below which callers may choose locations themselves."""
 
 
 class TableEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signproxy.documents import path_of
-from signproxy.inventory.catalog_draft import CatalogDraft, levels_of, roots_of
+from signproxy.inventory.catalog_draft import CatalogDraft, caller_locations_of, levels_of, roots_of
 from signproxy.inventory.document import (
     CATALOG_SWITCH,
     CatalogEntry,
@@ -159,6 +159,9 @@ class PolicyDraft:
         if not storages:
             raise EntryInvalid("storages", "a catalog needs a storage")
         roots = roots_of(entry, storages)
+        if entry.tables is TablesFrom.DECLARED and entry.caller_locations:
+            path = path_of("catalogs", name, "caller_locations")
+            self._findings.add(file, path, "has no effect without `tables: upstream`")
         if entry.tables is TablesFrom.DECLARED and entry.authorizer is not Authorizer.POLICY:
             problem = f"{entry.authorizer.value!r} needs `tables: upstream`"
             self._findings.add(file, path_of("catalogs", name, "authorizer"), problem)
@@ -172,7 +175,7 @@ class PolicyDraft:
                 binding=entry.binding,
                 overlap=entry.overlap,
                 prefixes=tuple(dict.fromkeys((name, *entry.prefixes))),
-                learning=_learning(name, entry, roots),
+                learning=_learning(name, entry, roots, caller_locations_of(entry, storages)),
             )
         except EndpointClash as clash:
             raise EntryInvalid("storages", str(clash)) from None
@@ -348,12 +351,15 @@ class PolicyDraft:
         return draft
 
 
-def _learning(name: str, entry: CatalogEntry, roots: tuple[Location, ...]) -> Learning | None:
+def _learning(
+    name: str, entry: CatalogEntry, roots: tuple[Location, ...], caller_locations: tuple[Location, ...]
+) -> Learning | None:
     if entry.tables is TablesFrom.DECLARED:
         return None
     return Learning(
         authorizer=entry.authorizer,
         roots=roots,
+        caller_locations=caller_locations,
         metadata=entry.metadata,
         overwrite=entry.overwrite,
         nowhere=Namespace(name, ""),

@@ -14,6 +14,7 @@ from signproxy.inventory.claims import Unbelieved, place_of, table_of
 from signproxy.inventory.learned_table import LearnedTable, PersonalTable
 from signproxy.inventory.overlap import beside, declared_at, is_shared, listed_at
 from signproxy.inventory.personal import PersonalTables
+from signproxy.inventory.registry import Holding, LocationRegistry
 from signproxy.inventory.sighting import TableFacts
 from signproxy.model import TableId
 from signproxy.policy.catalog import Catalog, Overlap, Place, Table, TableSettings
@@ -55,9 +56,24 @@ class Ground:
     would let whoever fills it take the places of others.
     """
 
-    __slots__ = ("_at_most", "_beside", "_catalogs", "_recent", "_seen", "_settings", "_state", "forgotten", "turn")
+    __slots__ = (
+        "_at_most",
+        "_beside",
+        "_catalogs",
+        "_recent",
+        "_seen",
+        "_settings",
+        "_state",
+        "forgotten",
+        "registry",
+        "turn",
+    )
 
-    def __init__(self, state: Callable[[], PolicyState], at_most: int = AT_MOST) -> None:
+    def __init__(
+        self, state: Callable[[], PolicyState], at_most: int = AT_MOST, registry: LocationRegistry | None = None
+    ) -> None:
+        self.registry = LocationRegistry() if registry is None else registry
+        """Where tables were first seen, those that were forgotten among them."""
         self._state = state
         self._at_most = at_most
         # Weak: what was learned must not keep an old policy of a million tables alive.
@@ -188,6 +204,11 @@ class Ground:
                     f"{str(place)!r} meets {str(holder.place)!r} of table {str(holder.id)!r}, which was seen before"
                 )
                 return Refusal(Reason.LOCATION_DISPUTED, detail, identity, holder.id)
+            for known in self.registry.conflicts(other.name, place, identity):
+                if self._is_registered(other, known) and (former is None or former.id != known.table):
+                    whose = f"{str(known)!r} of table {str(known.table)!r}"
+                    detail = f"{str(place)!r} meets {whose}, which was known before"
+                    return Refusal(Reason.LOCATION_DISPUTED, detail, identity, known.table)
         return None
 
     def around(self, catalog: Catalog, bucket: str) -> Iterator[Catalog]:
@@ -224,6 +245,17 @@ class Ground:
         return catalog.table(table.id.namespace, table.id.name) is None and not isinstance(
             place_of(catalog, learning, str(table.first)), Unbelieved
         )
+
+    def _is_registered(self, catalog: Catalog, holding: Holding) -> bool:
+        """Whether a table that may have been forgotten would hold its place under the policy in force."""
+        table, learning = holding.table, catalog.learning
+        if learning is None or catalog.table(table.namespace, table.name) is not None:
+            return False
+        found = place_of(catalog, learning, str(holding))
+        if isinstance(found, Unbelieved):
+            return False
+        # What the operator says of a place counts for more than who was there first.
+        return declared_at(catalog, found[1]) is None and listed_at(catalog, found[1], table) is None
 
     def _shared(self, settings: TableSettings) -> TableSettings:
         known = self._settings.get(settings)

@@ -1,17 +1,14 @@
-"""Remember for a moment what an upstream denied, and for whom it vouched."""
+"""Remember for a moment what an upstream denied, and to whom."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
 
-import msgspec
-
 from signproxy.inventory.alarms import Refusal
-from signproxy.model import Principal
 
 AT_MOST = 20_000
-"""Denials, and vouchers; some 300 bytes each. Names that somebody makes up push out names that somebody made up."""
+"""Denials; some 300 bytes each. Made-up names push out made-up names."""
 
 _ANYBODY = ""
 
@@ -65,51 +62,6 @@ class Denials:
 
 _EACH_AT_MOST = 64
 """Callers for whom one name is remembered as absent; more are asked for again."""
-
-
-class Voucher(msgspec.Struct, gc=False):
-    """An upstream's word that a caller may load a table, and therefore read it."""
-
-    uuid: str
-    until: float
-    """Unix time."""
-    refresh: float
-    """From when on the upstream is asked again beside the requests that still rely on it."""
-
-
-class Vouchers:
-    """What upstreams said of callers: by catalog, table, principal and the whole token, and never for anybody else."""
-
-    __slots__ = ("_held", "_seconds")
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._held: OrderedDict[tuple[str, str, str, bytes], Voucher] = OrderedDict()
-
-    def add(self, catalog: str, key: str, uuid: str, principal: Principal, token: bytes, now: float) -> None:
-        """Remember an answer, no longer than the caller's token is good for."""
-        held = (catalog, key, principal.name, token)
-        until = min(now + self._seconds, principal.expires_at)
-        self._held[held] = Voucher(uuid, until, now + (until - now) / 2)
-        self._held.move_to_end(held)
-        if len(self._held) > AT_MOST:
-            self._held.popitem(last=False)
-
-    def find(
-        self, catalog: str, key: str, uuid: str | None, principal: Principal, token: bytes, now: float
-    ) -> Voucher | None:
-        """Return the upstream's word on this caller and the table of this UUID, or of any (None), while it counts."""
-        held = self._held.get((catalog, key, principal.name, token))
-        return held if held is not None and uuid in (None, held.uuid) and now < held.until else None
-
-    def withdraw(self, catalog: str, key: str, principal: Principal, token: bytes) -> None:
-        """Forget an answer: the upstream gave the same caller another one."""
-        self._held.pop((catalog, key, principal.name, token), None)
-
-    def forget(self, catalog: str) -> None:
-        """Forget whom the upstream of a catalog vouched for."""
-        for held in [held for held in self._held if held[0] == catalog]:
-            del self._held[held]
 
 
 def digest_of(bearer: str) -> bytes:

@@ -30,6 +30,9 @@ class Holders:
         keys = addressed(asked.request)
         if isinstance(target, NamedTable) and asked.catalog.binding is Binding.STRICT:
             return self._named(asked, target, keys)
+        if isinstance(target, NamedTable) and not self._exists(asked, target):
+            # A route of a table that was dropped, or never was, serves no caller, even where keys decide.
+            return Missing(TableId(asked.catalog.name, target.namespace, target.name), Reason.TABLE_UNKNOWN)
         return self._by_location(asked, keys)
 
     def sources(self, asked: Asked, source: ObjectRef) -> tuple[Holder, ...] | Missing:
@@ -75,13 +78,22 @@ class Holders:
         personal = self._personal_at(asked, keys) if keys else None
         if personal is not None:
             return (personal,)
-        target = asked.target
-        if isinstance(target, NamedTable) and not self._is_known(asked, target):
-            # The path names a table that may turn out to own the keys.
-            return Missing(TableId(asked.catalog.name, target.namespace, target.name), Reason.LOCATION_UNOWNED)
         # An upstream is asked for names, never for keys.
         detail = f"bucket {bucket!r}, key {keys[0] if keys else ''!r}, of the tables that are known"
         raise Refused(Reason.LOCATION_UNOWNED, detail)
+
+    def _exists(self, asked: Asked, target: NamedTable) -> bool:
+        """Whether the table is known, or is one that the caller has staged or dropped."""
+        if self._is_known(asked, target):
+            return True
+        holdings = self._tables.ground.of(asked.catalog.name)
+        name = target.namespace, target.name
+        carried = asked.carried.staged if asked.carried is not None and asked.principal else None
+        return bool(
+            holdings.staged.of(*name, asked.principal, asked.now)
+            or holdings.dropped.of(*name, asked.principal, asked.now)
+            or (carried is not None and (carried.facts.namespace, carried.facts.name) == name)
+        )
 
     def _is_known(self, asked: Asked, target: NamedTable) -> bool:
         catalog = asked.catalog

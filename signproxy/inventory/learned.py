@@ -11,9 +11,18 @@ import msgspec
 
 from signproxy.errors import Reason
 from signproxy.inventory.alarms import Alarms, Refusal
-from signproxy.inventory.claims import Unbelieved, listing_of, place_of, unbelieved
+from signproxy.inventory.claims import (
+    Unbelieved,
+    is_listed,
+    is_operators,
+    listing_of,
+    location_in,
+    place_of,
+    unbelieved,
+    unvouched_refusal,
+)
 from signproxy.inventory.ground import AT_MOST, Ground
-from signproxy.inventory.hearsay import Denials, Vouchers, digest_of
+from signproxy.inventory.hearsay import Denials
 from signproxy.inventory.learned_table import (
     Doubt,
     Freshness,
@@ -22,10 +31,24 @@ from signproxy.inventory.learned_table import (
     is_sound,
 )
 from signproxy.inventory.personal_ground import PersonalGround
-from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Renamed, Sighting, Staged, TableFacts
-from signproxy.model import Principal, Subject, TableId
+from signproxy.inventory.registry import Completeness, LocationRegistry, is_same
+from signproxy.inventory.sighting import (
+    Answered,
+    Changed,
+    Dropped,
+    Gone,
+    Live,
+    Loaded,
+    Renamed,
+    Sighting,
+    Staged,
+    TableFacts,
+)
+from signproxy.inventory.unvouched import Unvouched
+from signproxy.inventory.vouchers import AsksAs, Vouchers
+from signproxy.model import Subject, TableId
 from signproxy.policy.catalog import Catalog
-from signproxy.policy.learning import Learning
+from signproxy.policy.learning import Authorizer, Learning
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import table_key
 
@@ -37,7 +60,11 @@ DEFAULT_FRESHNESS = Freshness()
 class TableLoader(Protocol):
     """Asks an upstream for a table."""
 
-    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> TableFacts | None:
+    def asks_as(self, catalog: str) -> AsksAs:
+        """Return as whom the upstream of a catalog is asked."""
+        ...
+
+    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:
         """Ask the upstream with the caller's own token. None: there is no such table, or the caller may not see it.
 
         Raise Refused: UPSTREAM_UNAUTHORIZED where the token is refused, another UPSTREAM_… where nobody answers.
@@ -58,26 +85,29 @@ class LearnedTables:
         state: Callable[[], PolicyState],
         freshness: Freshness = DEFAULT_FRESHNESS,
         at_most: int = AT_MOST,
+        registry: LocationRegistry | None = None,
     ) -> None:
         self.freshness = freshness
-        self.ground = Ground(state, at_most)
+        self.ground = Ground(state, at_most, registry)
+        self.registry = self.ground.registry
         self.alarms = Alarms()
         self.denials = Denials(freshness.absent)
-        self.vouchers = Vouchers(freshness.answer)
+        self.vouchers = Vouchers()
         self._serials = count(1)
         self.personal = PersonalGround(self.ground, freshness, self.alarms)
 
-    def take(self, sighting: Sighting, now: float) -> Refusal | None:
+    def take(self, sighting: Sighting, now: float, sent: float | None = None) -> Refusal | None:
         """Believe a sighting, and return what of it is not believed; `now` is Unix time.
 
+        `sent` is when the call was sent that it answers: what it tells may be as old. None stands for `now`.
         What is refused is refused with an alarm. A table may be believed at its first place and no other.
         """
-        refusal = self.consider(sighting, now)
+        refusal = self.consider(sighting, now, sent)
         if refusal is not None:
             self.alarms.sound(refusal, now)
         return refusal
 
-    def consider(self, sighting: Sighting, now: float) -> Refusal | None:
+    def consider(self, sighting: Sighting, now: float, sent: float | None = None) -> Refusal | None:
         """Do as `take` does, but without an alarm: for whoever finds out first whether another table still stands."""
         catalog = self.ground.current().catalogs.get(sighting.catalog)
         learning = None if catalog is None else catalog.learning
@@ -86,17 +116,19 @@ class LearnedTables:
             return Refusal(Reason.CATALOG_UNKNOWN, f"catalog {sighting.catalog!r} learns no tables", _nobody(sighting))
         match sighting:
             case Live():
-                return self._live(catalog, learning, sighting.facts, now)
+                return self._live(catalog, learning, sighting, now, now if sent is None else sent)
             case Staged():
                 return self._staged(catalog, learning, sighting, now, checked_until=now + self.freshness.staged)
             case Dropped():
                 self._dropped(catalog, learning, sighting, now)
             case Renamed():
-                self._renamed(catalog, sighting)
+                self._renamed(catalog, sighting, now)
             case Gone():
                 self._doubt_named(catalog, sighting.namespace, sighting.name, Doubt.GONE)
             case Changed():
                 self._doubt_named(catalog, sighting.namespace, sighting.name, Doubt.CHANGED)
+            case Answered():
+                self._answered(learning, sighting, now, now if sent is None else sent)
             case _:
                 assert_never(sighting)
         return None
@@ -108,14 +140,16 @@ class LearnedTables:
             return Refusal(Reason.TABLE_UNKNOWN, "the staged table has ended", _id(catalog, staged.facts))
         return self._staged(catalog, catalog.learning, staged, now, checked_until=0.0)
 
-    def answered(self, catalog: str, facts: TableFacts, principal: Principal, bearer: str, now: float) -> None:
-        """Remember that the upstream answered this caller's own load-table with 200."""
-        key = table_key(facts.namespace, facts.name)
-        self.vouchers.add(catalog, key, facts.uuid, principal, digest_of(bearer), now)
+    def answered(self, answered: Answered, now: float, sent: float) -> bool:
+        """Remember what the upstream answered a caller; return whether the other workers have yet to hear of it."""
+        catalog = self.ground.current().catalogs.get(answered.catalog)
+        learning = None if catalog is None else catalog.learning
+        return learning is not None and self._answered(learning, answered, now, sent)
 
     def forget(self, catalog: str) -> None:
         """Forget what the upstream of a catalog said, because another one speaks for it from now on."""
         self.ground.drop_catalog(catalog)
+        self.registry.forget(catalog)
         self.denials.forget(catalog)
         self.vouchers.forget(catalog)
 
@@ -144,10 +178,13 @@ class LearnedTables:
         if table.doubt is not Doubt.GONE:
             table.doubt = doubt
 
-    def release(self, table: LearnedTable) -> None:
+    def leave(self, table: TableId, now: float) -> None:
         """Let a table go that its upstream denied to somebody who may write it anyway, so that he gains nothing."""
-        self.ground.forget(table)
-        self.personal.end(table.id.catalog, table.facts, -math.inf)
+        self.registry.remove(table, now)
+        known = self.ground.of(table.catalog).by_name.get(table_key(table.namespace, table.name))
+        if known is not None:
+            self.ground.forget(known)
+            self.personal.end(table.catalog, known.facts, -math.inf)
 
     def _holds(self, catalog: Catalog, learning: Learning, table: LearnedTable, now: float) -> bool:
         if table.turn == self.ground.turn:
@@ -158,16 +195,16 @@ class LearnedTables:
         self.alarms.sound(refusal, now)
         return False
 
-    def _live(self, catalog: Catalog, learning: Learning, facts: TableFacts, now: float) -> Refusal | None:
+    def _live(self, catalog: Catalog, learning: Learning, live: Live, now: float, sent: float) -> Refusal | None:
+        facts = live.facts
         identity = _id(catalog, facts)
         if not is_sound(facts):
             return Refusal(Reason.TABLE_UNKNOWN, "without a name, or too long to be kept", identity)
         key = table_key(facts.namespace, facts.name)
         ended = self.personal.ended_at(catalog.name, facts)
-        if ended is not None and now < ended + self.freshness.late:
-            late = Refusal(Reason.TABLE_UNKNOWN, "the answer was on its way when the table was dropped", identity)
-            self.denials.refused(catalog.name, key, late, now)
-            return late
+        if ended is not None and sent <= ended:
+            # The upstream may have answered before the drop. It is not denied for that: a caller that asks now is told.
+            return Refusal(Reason.TABLE_UNKNOWN, "the call was under way when the table was dropped", identity)
         declared = catalog.table(facts.namespace, facts.name)
         if declared is not None:
             if declared.uuid in ("", facts.uuid):
@@ -181,11 +218,16 @@ class LearnedTables:
             self.ground.forget(known)
             self.personal.end(catalog.name, known.facts, now)
             known = None
+        registered = self.registry.find(identity)
+        if registered is not None and not is_same(registered, facts):
+            self.registry.remove(identity, now)
         if known is None or known.doubt is Doubt.GONE:
             # What was denied to some may only have been seen too early.
             self.denials.clear(catalog.name, key)
         if known is None:
-            refusal = self._learn(catalog, learning, identity, facts, now)
+            refusal = self._vouched(learning, live, identity, now) or self._learn(
+                catalog, learning, identity, facts, now
+            )
             if refusal is not None:
                 self.denials.refused(catalog.name, key, refusal, now)
                 return refusal
@@ -201,12 +243,35 @@ class LearnedTables:
         doubtful = unbelieved(catalog, learning, facts, known.place, listing_of(learning, identity, facts.uuid))
         return None if doubtful is None else Refusal(doubtful.reason, doubtful.detail, identity)
 
+    def _vouched(self, learning: Learning, live: Live, identity: TableId, now: float) -> Refusal | None:
+        """Refuse a place that a caller chose without a voucher, now and whenever the upstream repeats it."""
+        facts = live.facts
+        location = location_in(facts.location)
+        place = Unvouched(identity, facts.location if location is None else str(location))
+        if live.vouched and place not in self.registry.unvouched:
+            return None
+        listing = listing_of(learning, identity, facts.uuid)
+        if location is not None and (is_operators(learning, location) or is_listed(listing, location)):
+            return None
+        if self.registry.completeness(live.catalog, now) is Completeness.COMPLETE:
+            # Whose place it is, the inventory tells.
+            return None
+        self.registry.unvouched.add(place)
+        return unvouched_refusal(identity, facts.location)
+
     def _learn(
         self, catalog: Catalog, learning: Learning, identity: TableId, facts: TableFacts, now: float
     ) -> Refusal | None:
         """Let a table that was not known hold its place, if that is nobody else's."""
+        if self.registry.completeness(catalog.name, now) is Completeness.MISSING:
+            return Refusal(Reason.INVENTORY_MISSING, "no inventory of the upstream tells whose the place is", identity)
         self.personal.end_drops(catalog, learning, facts, now)
-        found = place_of(catalog, learning, facts.location)
+        registered = self.registry.find(identity)
+        first = facts.location
+        if registered is not None and registered.holdings:
+            # It may have moved since it was first seen, before this process began or while it was forgotten.
+            first = str(registered.holdings[0])
+        found = place_of(catalog, learning, first)
         if isinstance(found, Unbelieved):
             return Refusal(found.reason, found.detail, identity)
         location, place = found
@@ -216,19 +281,32 @@ class LearnedTables:
         self.personal.end_stages(catalog, place, now)
         table = self.ground.made(catalog, learning, identity, facts, place)
         self.ground.hold(LearnedTable(next(self._serials), identity, facts, location, place, table, self.ground.turn))
+        self.registry.register(identity, facts, first, now)
         return None
 
     def _staged(
         self, catalog: Catalog, learning: Learning, staged: Staged, now: float, *, checked_until: float
     ) -> Refusal | None:
         facts = staged.facts
+        if self.registry.completeness(catalog.name, now) is Completeness.MISSING:
+            detail = "no inventory of the upstream tells whose the place is"
+            return Refusal(Reason.INVENTORY_MISSING, detail, _id(catalog, facts))
         # An upstream that looks lets no name be staged that a table has; whether this one did is found out before use.
         self._doubt_named(catalog, facts.namespace, facts.name, Doubt.CHANGED)
         self.denials.clear(catalog.name, table_key(facts.namespace, facts.name))
         return self.personal.stage(catalog, learning, staged, now, checked_until=checked_until)
 
+    def _answered(self, learning: Learning, answered: Answered, now: float, sent: float) -> bool:
+        freshness = self.freshness
+        seconds = freshness.restrictions if learning.authorizer is Authorizer.POLICY else freshness.answer
+        return self.vouchers.add(answered, now, seconds=seconds, sent=sent)
+
     def _dropped(self, catalog: Catalog, learning: Learning, dropped: Dropped, now: float) -> None:
         known = self.named(catalog, learning, dropped.namespace, dropped.name, now)
+        identity = TableId(catalog.name, dropped.namespace, dropped.name)
+        registered = self.registry.find(identity)
+        if registered is not None and dropped.uuid in (None, registered.uuid):
+            self.registry.remove(identity, now)
         if known is None:
             return
         if dropped.uuid is not None and dropped.uuid != known.facts.uuid:
@@ -238,7 +316,7 @@ class LearnedTables:
             self.ground.forget(known)
             self.personal.drop(catalog, learning, known, dropped, now)
 
-    def _renamed(self, catalog: Catalog, renamed: Renamed) -> None:
+    def _renamed(self, catalog: Catalog, renamed: Renamed, now: float) -> None:
         by_name = self.ground.of(catalog.name).by_name
         source, target = table_key(renamed.namespace, renamed.name), table_key(renamed.to_namespace, renamed.to_name)
         if not is_name(renamed.to_namespace, renamed.to_name) or source == target:
@@ -248,9 +326,10 @@ class LearnedTables:
             # A table can only be given a name that no table has.
             self.ground.forget(replaced)
         self.denials.clear(catalog.name, target)
+        to = TableId(catalog.name, renamed.to_namespace, renamed.to_name)
+        self.registry.rename(TableId(catalog.name, renamed.namespace, renamed.name), to, now)
         known = by_name.get(source)
         if known is not None:
-            to = TableId(catalog.name, renamed.to_namespace, renamed.to_name)
             known.facts = msgspec.structs.replace(known.facts, namespace=to.namespace, name=to.name)
             self.ground.rename(known, to)
 

@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.asked import Asked, Carried, Found, Holder, Missing, table_in
+from signproxy.inventory.departures import Departures
 from signproxy.inventory.enquiries import Enquiries
-from signproxy.inventory.hearsay import digest_of
 from signproxy.inventory.holders import Holders
 from signproxy.inventory.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned_table import LearnedTable, PersonalTable, Phase, is_name
 from signproxy.inventory.questions import Allowance
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.sighting import Live, Loaded
+from signproxy.inventory.vouchers import EVERYBODY, AsksAs, Recipient, Voucher, recipient_of
 from signproxy.model import Deny, NamedTable, Subject, TableId, Target
 from signproxy.policy.catalog import Binding, Catalog, Overlap, Table
 from signproxy.policy.decide import lacking
@@ -45,7 +46,11 @@ _POLICY = Authorizer.POLICY
 class NoUpstream:
     """A loader for where no upstream is asked, such as `explain`."""
 
-    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> TableFacts | None:  # noqa: ARG002
+    def asks_as(self, catalog: str) -> AsksAs:  # noqa: ARG002
+        """Say that no upstream is asked."""
+        return AsksAs.NONE
+
+    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:  # noqa: ARG002
         """Refuse: the upstream knows the table, and nobody asks it here."""
         table = str(TableId(catalog, namespace, name))
         raise Refused(Reason.UPSTREAM_UNAVAILABLE, f"the upstream tells where {table!r} lies, and is not asked here")
@@ -54,7 +59,7 @@ class NoUpstream:
 class LearnedResolver:
     """Serves catalogs with `tables: upstream`: at once on a hit, after a question to the upstream otherwise."""
 
-    __slots__ = ("_clock", "_enquiries", "_holders", "tables")
+    __slots__ = ("_clock", "_enquiries", "_holders", "_loader", "tables")
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class LearnedResolver:
     ) -> None:
         self.tables = tables
         self._clock = clock
+        self._loader = loader
         self._holders = Holders(tables)
         self._enquiries = Enquiries(tables, loader, clock, allowance)
 
@@ -95,24 +101,58 @@ class LearnedResolver:
                     known = holdings.by_name.get(key)
             elif request.copy_source is None and not request.delete_keys:
                 owners = holdings.places.over(request.bucket, request.key or request.prefix)
-                known = owners[0] if len(owners) == 1 else None
+                if len(owners) == 1 and (type(target) is not NamedTable or _is_named(owners[0], target)):
+                    known = owners[0]
         # One whose name is declared since, or whose place, has not been judged since.
-        if known is not None and known.turn == self.tables.ground.turn and now < known.soft:
+        if (
+            known is not None
+            and known.turn == self.tables.ground.turn
+            and now < known.soft
+            and self.tables.vouchers.is_clear(subject.caller, known, now)
+        ):
             if learning.authorizer is _POLICY:
                 known.used = True
                 return Found((known.table,))
-            digest = digest_of(bearer)
-            if self._is_vouched_for(known, subject, digest, now):
+            if not subject.delegated:
                 known.used = True
                 return Found((known.table,), known.standing or _upstreams(known, learning))
-        else:
-            digest = b"" if learning.authorizer is _POLICY else digest_of(bearer)
         rights = state.rights(subject.effective, catalog)
-        return self._resolve(Asked(catalog, learning, subject, target, request, rights, bearer, digest, carried, now))
+        recipient = self._recipient(catalog, learning, subject, bearer)
+        return self._resolve(
+            Asked(catalog, learning, subject, target, request, rights, bearer, recipient, carried, now)
+        )
+
+    def is_restricted(self, catalog: Catalog, subject: Subject, bearer: str, table: TableId) -> bool:
+        """Whether the upstream is known to keep rows or columns of a table from a caller; no upstream is asked."""
+        if catalog.learning is None:
+            return False
+        recipient = self._recipient(catalog, catalog.learning, subject, bearer)
+        key = table_key(table.namespace, table.name)
+        found = (
+            None if recipient is None else self.tables.vouchers.find(catalog.name, key, None, recipient, self._clock())
+        )
+        return found is not None and found.restricted
+
+    @property
+    def departures(self) -> Departures:
+        """What finds out whether a table that stands in another's way is still there."""
+        return self._enquiries.departures
+
+    def share(self, tell: Callable[[Live, float], Awaitable[object]]) -> None:
+        """Let others know of tables that a question made known here; `tell` is given when it was asked."""
+        self._enquiries.tell = tell
 
     async def aclose(self) -> None:
         """End what is still being asked."""
         await self._enquiries.aclose()
+
+    def _recipient(self, catalog: Catalog, learning: Learning, subject: Subject, bearer: str) -> Recipient | None:
+        """Return whom the upstream would answer; None where the policy alone counts, because no upstream is asked."""
+        if learning.authorizer is _POLICY:
+            asks_as = self._loader.asks_as(catalog.name)
+            if asks_as is not AsksAs.CALLER:
+                return EVERYBODY if asks_as is AsksAs.SERVICE else None
+        return recipient_of(subject.caller, bearer)
 
     def _resolve(self, asked: Asked) -> Found | Deny | Awaitable[None]:
         request = asked.request
@@ -140,14 +180,23 @@ class LearnedResolver:
         if not asked.trusts_policy and asked.subject.delegated and asked.learning.authorizer is Authorizer.BOTH:
             return Deny(Reason.NO_REMOTE_SIGN, "an upstream answers for its caller alone", table_in(owners[0]).id)
         read_from = tuple([table_in(holder) for holder in sources]) if request.copy_source and elsewhere else None
-        return Found(tuple([table_in(holder) for holder in owners]), _standing(asked, owners, read_from))
+        restricted = tuple([table_in(holder).id for holder in (*owners, *sources) if self._restricts(asked, holder)])
+        return Found(tuple([table_in(holder) for holder in owners]), _standing(asked, owners, read_from, restricted))
 
-    def _is_vouched_for(self, known: LearnedTable, subject: Subject, digest: bytes, now: float) -> bool:
-        """Whether the upstream's word on the caller needs no question, not even beside the request."""
-        name = known.id
-        key = f"{name.namespace}{BEFORE_NAME}{name.name}"
-        voucher = self.tables.vouchers.find(name.catalog, key, known.facts.uuid, subject.caller, digest, now)
-        return voucher is not None and now < voucher.refresh and not subject.delegated
+    def _voucher(self, asked: Asked, recipient: Recipient, holder: Table | LearnedTable) -> Voucher | None:
+        """Return the upstream's answer to the caller for a table, while it counts."""
+        table = table_in(holder)
+        key = table_key(table.id.namespace, table.id.name)
+        # A declared table is the one of its name unless the policy says which.
+        uuid = table.uuid if isinstance(holder, LearnedTable) else table.uuid or None
+        return self.tables.vouchers.find(asked.catalog.name, key, uuid, recipient, asked.now)
+
+    def _restricts(self, asked: Asked, holder: Holder) -> bool:
+        """Whether the upstream keeps rows or columns of a table from the caller."""
+        if isinstance(holder, PersonalTable):
+            return holder.restricted
+        voucher = None if asked.recipient is None else self._voucher(asked, asked.recipient, holder)
+        return voucher is not None and voucher.restricted
 
     def _ask_for(self, asked: Asked, missing: Missing, need: int) -> Deny | Awaitable[None]:
         if not is_name(missing.table.namespace, missing.table.name):
@@ -188,22 +237,22 @@ class LearnedResolver:
             beside = asked.now >= holder.soft
             if beside and not must:
                 holder.soft = asked.now + self.tables.freshness.retry
-        if not asked.trusts_policy and not asked.subject.delegated:
-            table = table_in(holder)
-            key = table_key(table.id.namespace, table.id.name)
-            # A declared table is the one of its name unless the policy says which.
-            uuid = table.uuid if isinstance(holder, LearnedTable) else table.uuid or None
-            voucher = self.tables.vouchers.find(
-                asked.catalog.name, key, uuid, asked.subject.caller, asked.digest, asked.now
-            )
+        if asked.recipient is not None:
+            voucher = self._voucher(asked, asked.recipient, holder)
             if voucher is None:
                 return True
             if asked.now >= voucher.refresh:
                 voucher.refresh = asked.now + self.tables.freshness.retry
                 beside = True
+            elif isinstance(holder, LearnedTable) and not voucher.restricted:
+                self.tables.vouchers.clear(asked.subject.caller, holder, voucher.refresh)
         if beside and not must:
             self._enquiries.refresh(asked, table_in(holder).id)
         return must
+
+
+def _is_named(table: LearnedTable, target: NamedTable) -> bool:
+    return table.id.name == target.name and table.id.namespace == target.namespace
 
 
 def _each(holders: Iterable[Holder], need: int) -> Iterator[tuple[Holder, int]]:
@@ -218,7 +267,9 @@ def _upstreams(table: LearnedTable, learning: Learning) -> Standing:
     return table.standing
 
 
-def _standing(asked: Asked, owners: tuple[Holder, ...], sources: tuple[Table, ...] | None) -> Standing | None:
+def _standing(
+    asked: Asked, owners: tuple[Holder, ...], sources: tuple[Table, ...] | None, restricted: tuple[TableId, ...]
+) -> Standing | None:
     """Return what stands beside the grants of the policy: the upstream's word, a stage, or a drop."""
     first = owners[0]
     authorizer = asked.learning.authorizer
@@ -231,7 +282,7 @@ def _standing(asked: Asked, owners: tuple[Holder, ...], sources: tuple[Table, ..
                 # What he dropped is none of his business any more, or never was his alone.
                 raise Refused(Reason.TABLE_UNKNOWN, f"{str(table)!r} was dropped by somebody who may not")
             vouched = READ_DATA | WRITE_DATA
-        return Standing(f"{first.phase.value}@table:{table}", vouched, sources)
+        return Standing(f"{first.phase.value}@table:{table}", vouched, sources, restricted)
     if authorizer is Authorizer.POLICY or asked.subject.delegated:
-        return None if sources is None else Standing(sources=sources)
-    return Standing(f"upstream@table:{table_in(first).id}", vouched, sources)
+        return Standing(sources=sources, restricted=restricted) if restricted or sources is not None else None
+    return Standing(f"upstream@table:{table_in(first).id}", vouched, sources, restricted)

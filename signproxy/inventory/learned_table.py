@@ -33,12 +33,14 @@ class Freshness(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """No longer than a user who has just created the table takes to look again."""
     answer: float = 60.0
     """An upstream's word on what a caller may do: at most so long after it was given."""
+    restrictions: float = 600.0
+    """An upstream's word on what it keeps from a caller, where the policy alone says what a caller may do."""
+    unreachable: float = 3600.0
+    """The same word while the upstream cannot be reached: at most so long after it was asked for."""
     dropped: float = 3600.0
     """For the deletion of a dropped table's files: a purge of a million objects takes some ten minutes."""
     staged: float = 60.0
     """Before the upstream is asked whether a staged table was committed elsewhere."""
-    late: float = 5.0
-    """After a drop, an answer with the dropped UUID is one that was on its way."""
 
 
 class Doubt(Enum):
@@ -98,6 +100,8 @@ class PersonalTable(msgspec.Struct, gc=False):
     place: Place
     table: Table
     turn: int
+    restricted: bool = False
+    """Staged: the upstream keeps rows or columns of it from the principal."""
     soft: float = 0.0
     """Staged: when the upstream is to be asked whether it was committed elsewhere; 0 where it never was."""
 

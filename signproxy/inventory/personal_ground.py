@@ -72,6 +72,7 @@ class PersonalGround:
                 place=place,
                 table=self._ground.made(catalog, learning, identity, facts, place),
                 turn=UNJUDGED if waits else self._ground.turn,
+                restricted=staged.restricted,
                 soft=checked_until,
             )
         )
@@ -81,7 +82,7 @@ class PersonalGround:
 
     def drop(self, catalog: Catalog, learning: Learning, known: LearnedTable, dropped: Dropped, now: float) -> None:
         """Let whoever dropped a table that is held no longer clear its files away."""
-        self.end(catalog.name, known.facts, now)
+        self.end(catalog.name, known.facts, dropped.at)
         record = PersonalTable(
             Phase.DROPPED,
             id=known.id,

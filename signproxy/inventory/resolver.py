@@ -30,10 +30,13 @@ class PolicyResolver:
 
     def resolve(self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request) -> tuple[Table, ...]:
         """Return the named table, or the owners of what is addressed; with overlapping locations, all of them."""
-        if isinstance(target, NamedTable) and catalog.binding is Binding.STRICT:
-            table = catalog.table(target.namespace, target.name)
-            if table is None:
-                raise Refused(Reason.TABLE_UNKNOWN, f"no table {target.name!r} in namespace {target.namespace!r}")
+        if not isinstance(target, NamedTable):
+            return self._by_location(catalog, request)
+        table = catalog.table(target.namespace, target.name)
+        if table is None:
+            # Where keys decide, too: a route of a table that was dropped, or never was, serves no caller.
+            raise Refused(Reason.TABLE_UNKNOWN, f"no table {target.name!r} in namespace {target.namespace!r}")
+        if catalog.binding is Binding.STRICT:
             if catalog.overlap is Overlap.FORBIDDEN:
                 return (table,)
             owners = [table]

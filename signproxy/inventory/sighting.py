@@ -20,12 +20,22 @@ class TableFacts(msgspec.Struct, frozen=True, gc=False):
     """Empty in a staged create."""
 
 
+class Loaded(msgspec.Struct, frozen=True, gc=False):
+    """An upstream's answer to a caller that loaded a table."""
+
+    facts: TableFacts
+    restricted: bool = False
+    """It keeps rows or columns from the one who asked (`read-restrictions`)."""
+
+
 class Live(msgspec.Struct, frozen=True, gc=False, tag="live"):
     """The upstream answered with this table."""
 
     catalog: str
     facts: TableFacts
     etag: str = ""
+    vouched: bool = True
+    """False where a caller chose the place and it has no voucher: it is not believed unless it is known already."""
 
 
 class Staged(msgspec.Struct, frozen=True, gc=False, tag="staged"):
@@ -36,6 +46,8 @@ class Staged(msgspec.Struct, frozen=True, gc=False, tag="staged"):
     principal: str
     until: float
     """Unix time after which nothing is signed for it any more."""
+    restricted: bool = False
+    """The upstream keeps rows or columns of it from the principal."""
 
 
 class Dropped(msgspec.Struct, frozen=True, gc=False, tag="dropped"):
@@ -77,4 +89,20 @@ class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed"):
     name: str
 
 
-Sighting = Live | Staged | Dropped | Gone | Renamed | Changed
+class Answered(msgspec.Struct, frozen=True, gc=False, tag="answered"):
+    """The upstream let a principal load the table, and said whether it may read all of it."""
+
+    catalog: str
+    namespace: str
+    name: str
+    uuid: str
+    principal: str
+    """Empty where the upstream is asked as signproxy, so that the answer is everybody's."""
+    token: bytes
+    """The digest of the principal's token."""
+    ends: float
+    """Unix time at which that ends."""
+    restricted: bool
+
+
+Sighting = Live | Staged | Dropped | Gone | Renamed | Changed | Answered

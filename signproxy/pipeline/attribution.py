@@ -1,10 +1,10 @@
 """Say of each request in a store's log who made it, by which decision, and how far that is proven.
 
-    stamp           it carries the id of an event whose bucket, key and method it has
-    request_id      signproxy forwarded it, and the store gave it this id
+    stamp           it carries the id of an event whose bucket, key and method it has: signed, or forwarded
+    request_id      signproxy forwarded it without a stamp, and the store gave it this id
     session         made with vended keys, whose session ends with the id of the event that they were made by
-    known_service   made by somebody whom the operator named
-    probable        an unstamped log, and an event for the same bucket, key, method and address shortly before
+    known_service   made by a service that the operator named, or by signproxy to ship a segment
+    probable        no stamp and no id to be seen, and an event for the same bucket, key and method at the time
     unattributed    nothing of that
 
 Exact joins come first, each by a key that one side has once. What is left, which is little, is put in one order with
@@ -19,25 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.findings import FindingClass
 from signproxy.pipeline.matching import (
-    CACHE_SECONDS,
     COLUMNS,
     EVENT,
     HEADS_OF_PARTS,
     ID,
     KNOWN_SERVICE,
     LOOPBACK,
+    MARKS,
     NOBODY,
     PARTS_OF_A_REQUEST,
     REQUEST,
     REQUEST_ID,
+    SEGMENT,
     SESSION,
     SESSION_SECONDS,
-    SIGNATURE_SECONDS,
     STAMP,
     TOLD,
     UNATTRIBUTED,
@@ -48,12 +48,13 @@ from signproxy.pipeline.matching import (
 )
 from signproxy.pipeline.neighbours import by_neighbour
 from signproxy.pipeline.s3log.rows import Quality
+from signproxy.pipeline.signature_uses import with_uses
 
 OUT = (
     *("request_key", "class", "event_id", "principal", "effective_principal", "catalog", "namespace", "table", "ts"),
     *("bucket", "key", "method", "op", "status", "bytes_sent", "application", "query_id", "rule_id", "policy_rev"),
     *("source", "event_date", "request_id", "stamp", "remote_ip", "requester", "error", "way", "event_ts", "event_ip"),
-    *("event_key", "event_method", "decision", "expires_at", "age_seconds", "faults", "object_size"),
+    *("event_key", "event_method", "decision", "expires_at", "age_seconds", "faults", "object_size", "decided_at"),
 )
 
 
@@ -69,7 +70,8 @@ def attribution(events: DataFrame, requests: DataFrame, known: Known = NOBODY, *
     """Return each request once, with its class, the decision behind it, and what is wrong with the two together."""
     asked = _asked(requests)
     happened = _happened(events)
-    stamped = keep(_by_stamp(asked, happened.where(F.col("e_kind") == "sign")))
+    is_stamped = (F.col("e_kind") == "sign") | ((F.col("e_kind") == "forward") & F.col("e_stamped"))
+    stamped = keep(_by_stamp(asked, happened.where(is_stamped)))
     held = stamped.where(F.col("class").isNotNull())
     rest = stamped.where(F.col("class").isNull()).unionByName(_unstamped(asked, stamped))
     forwarded = _by_request_id(rest, happened.where(F.col("e_kind") == "forward"))
@@ -88,13 +90,15 @@ def _asked(requests: DataFrame) -> DataFrame:
     # A store that gives no id leaves no better name than all that it says.
     unnamed = F.concat(F.lit("-"), F.sha2(F.concat_ws("\x1f", "ts", "remote_ip", "method", "key", "user_agent"), 256))
     name = F.concat_ws(":", "source", F.coalesce(F.col("request_id"), unnamed))
+    # Of two clients behind one address, one would pass for the other.
+    client = F.xxhash64("remote_ip", "user_agent")
     # An unknown identity: what the row says of who asked is at most what was claimed.
     is_claimed = F.array_contains(quality, Quality.CLAIMED_KEY) | (refused & F.col("requester").isNull())
     own = {"m_bucket": F.col("bucket"), "m_key": F.col("key"), "m_method": F.col("method")}
     whole = (
         requests.where(F.col("op").isNull() | ~F.col("op").isin(*PARTS_OF_A_REQUEST))
-        .withColumns({"request_key": name, "is_part": F.lit(False), "is_claimed": is_claimed, **own})
-        .select(*REQUEST, *own)
+        .withColumns({"request_key": name, "is_part": F.lit(False), "is_claimed": is_claimed, "client": client, **own})
+        .select(*REQUEST, "client", *own)
     )
     heads = (
         requests.where(F.col("op").isin(*HEADS_OF_PARTS))
@@ -105,7 +109,7 @@ def _asked(requests: DataFrame) -> DataFrame:
         requests.where(F.col("op").isin(*PARTS_OF_A_REQUEST))
         .withColumn("request_key", F.concat_ws(":", name, F.col("op"), F.coalesce("key", F.lit(""))))
         .dropDuplicates(["request_key"])
-        .withColumns({"is_part": F.lit(True), "is_claimed": is_claimed})
+        .withColumns({"is_part": F.lit(True), "is_claimed": is_claimed, "client": client})
         .drop("stamp")
         .join(heads, ["source", "request_id"], "left")
         .select(*whole.columns)
@@ -127,16 +131,20 @@ def _by_stamp(asked: DataFrame, signed: DataFrame) -> DataFrame:
     bearing = asked.where(F.col("stamp").isNotNull())
     joined = bearing.join(signed, bearing.stamp == signed.e_event_id, "left")
     theirs, ours = F.col("access_key_id"), F.nullif("e_access_key_id", F.lit(""))
+    # A list of buckets is of none.
+    same_bucket = F.coalesce("m_bucket", F.lit("")) == F.coalesce("e_bucket", F.lit(""))
+    # The store itself said to signproxy that it is this one, however its log writes the key.
+    same_request = no_null(F.col("request_id") == _told_id())
     judged = joined.withColumns(
         {
             "exists": F.col("e_event_id").isNotNull(),
-            "same_key": no_null((F.col("m_bucket") == F.col("e_bucket")) & _same_key()),
-            "same_method": no_null(F.col("m_method") == F.col("e_method")),
+            "same_key": same_request | (same_bucket & _same_key()),
+            "same_method": same_request | no_null(F.col("m_method") == F.col("e_method")),
             # Where both sides name the access key that signed it; S3's own log does not.
             "same_signer": theirs.isNull() | ours.isNull() | theirs.endswith(ours),
         }
     ).withColumn("holds", F.expr("exists AND same_key AND same_method AND same_signer"))
-    once = _with_uses(judged).where(~F.col("is_repeated"))
+    once = with_uses(judged).where(~F.col("is_repeated"))
     broken = _faults(
         (FindingClass.UNKNOWN_STAMP, ~F.col("exists")),
         (FindingClass.STAMP_KEY_MISMATCH, F.expr("exists AND NOT same_key")),
@@ -152,9 +160,16 @@ def _by_stamp(asked: DataFrame, signed: DataFrame) -> DataFrame:
             "bad_key": F.when(is_evidence, F.col("e_key")),
             "bad_method": F.when(is_evidence, F.col("e_method")),
             "bad_principal": F.when(is_evidence, F.col("e_principal")),
+            "is_disputed": F.lit(False),
             **{name: F.when(F.col("holds"), F.col(name)) for name in TOLD},
         }
     ).select(*COLUMNS)
+
+
+def _told_id() -> Column:
+    """Return the id that the store gave to a forwarded request; null where its answer was lost."""
+    # Some stores send the header twice, which clients join by a comma.
+    return F.nullif(F.trim(F.substring_index("e_upstream_request_id", ",", 1)), F.lit(""))
 
 
 def _same_key() -> Column:
@@ -166,53 +181,23 @@ def _same_key() -> Column:
 def _unstamped(asked: DataFrame, like: DataFrame) -> DataFrame:
     plain = asked.where(F.col("stamp").isNull()).dropDuplicates(["request_key"])
     lacking = {
-        name: F.lit(False) if name == "is_replayed" else F.lit(None).cast(like.schema[name].dataType)
+        name: F.lit(False) if name in MARKS else F.lit(None).cast(like.schema[name].dataType)
         for name in COLUMNS
         if name not in REQUEST
     }
     return plain.withColumns(lacking).select(*COLUMNS)
 
 
-def _with_uses(judged: DataFrame) -> DataFrame:
-    """Add whether a row is the same as the one before it, and whether its signature was used before, or too long.
-
-    A use is an answer that the store gave; one that failed is asked for again by the same signature. The second use is
-    the one that is too many.
-    """
-    in_order = Window.partitionBy("stamp").orderBy("ts", "request_key")
-    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    status = F.coalesce(F.col("status"), F.lit(0))
-    answered = (status >= 200) & (status < 500) & ~status.isin(301, 307, 400, 401, 403)
-    used = F.col("holds") & answered & ~F.col("is_part")
-    age = F.unix_timestamp("ts") - F.unix_timestamp("e_ts")
-    since = F.unix_timestamp("ts") - F.unix_timestamp(F.col("first_use"))
-    again = F.col("first_use").isNotNull() & (~F.coalesce(F.col("e_cacheable"), F.lit(False)) | (since > CACHE_SECONDS))
-    too_old = (age > SIGNATURE_SECONDS) & ~F.col("is_part") & F.col("holds") & ~F.col("is_claimed")
-    return (
-        judged.withColumn("is_used", used)
-        .withColumns(
-            {
-                "is_repeated": F.coalesce(F.lag("request_key").over(in_order) == F.col("request_key"), F.lit(False)),
-                "first_use": F.min(F.when(F.col("is_used"), F.col("ts"))).over(before),
-            }
-        )
-        .withColumn("is_replayed", F.coalesce((F.col("is_used") & again) | too_old, F.lit(False)))
-    )
-
-
 def _by_request_id(rest: DataFrame, forwarded: DataFrame) -> DataFrame:
     """Add the class of the requests that signproxy forwarded, by the id that the store gave it in its answer."""
-    # Some stores send the header twice, which clients join by a comma.
-    theirs = F.nullif(F.trim(F.substring_index("e_upstream_request_id", ",", 1)), F.lit(""))
     known = (
-        forwarded.withColumn("theirs", theirs)
+        forwarded.withColumns({"theirs": _told_id(), "theirs_bucket": F.coalesce("e_bucket", F.lit(""))})
         .where(F.col("theirs").isNotNull())
-        .dropDuplicates(["theirs", "e_bucket"])
-        .select("theirs", F.col("e_bucket").alias("theirs_bucket"), *(F.col(name).alias(f"n_{name}") for name in TOLD))
+        .dropDuplicates(["theirs", "theirs_bucket"])
+        .select("theirs", "theirs_bucket", *(F.col(name).alias(f"n_{name}") for name in TOLD))
     )
-    joined = rest.join(
-        known, (F.col("request_id") == F.col("theirs")) & (F.col("bucket") == F.col("theirs_bucket")), "left"
-    )
+    same_bucket = F.coalesce("bucket", F.lit("")) == F.col("theirs_bucket")
+    joined = rest.join(known, (F.col("request_id") == F.col("theirs")) & same_bucket, "left")
     return _taken_over(joined, REQUEST_ID)
 
 
@@ -244,10 +229,13 @@ def _taken_over(joined: DataFrame, class_: str) -> DataFrame:
 
 
 def _by_name(rest: DataFrame, known: Known) -> DataFrame:
-    """Add the class of those whom the operator named, and of S3's own doings."""
+    """Add the class of those whom the operator named, of S3's own doings, and of segments that are shipped."""
     by_itself = F.coalesce(F.col("op").startswith("S3."), F.lit(False))
-    named = ~F.col("is_claimed") & is_one_of(known.services)
-    return rest.withColumn("class", F.coalesce("class", F.when(by_itself | named, F.lit(KNOWN_SERVICE))))
+    named = is_one_of(known.services)
+    # No event tells of the events' own upload; `audit verify` tells what became of the segments.
+    ships = is_one_of(known.proxy) & F.col("method").isin("PUT", "HEAD") & F.col("key").rlike(SEGMENT)
+    is_known = by_itself | (~F.col("is_claimed") & (named | no_null(ships)))
+    return rest.withColumn("class", F.coalesce("class", F.when(is_known, F.lit(KNOWN_SERVICE))))
 
 
 # what is wrong
@@ -260,22 +248,35 @@ def _with_faults(rows: DataFrame, known: Known) -> DataFrame:
     proven = ~F.col("is_claimed")
     own = is_one_of(known.proxy) if known.proxy else F.lit(False)
     has_query = ~F.col("source").isin(*WITHOUT_QUERY)
-    unaccounted = F.col("class") == UNATTRIBUTED
+    # Which one of several it was is not known; that is no request past signproxy.
+    unaccounted = (F.col("class") == UNATTRIBUTED) & ~F.col("is_disputed")
     answered = served | status.isin(404, 412, 416, 409)
     no_bad_stamp = F.coalesce(F.size("bad_stamp"), F.lit(0)) <= 0
     without_stamp = (
         own & has_query & unaccounted & proven & answered & ~F.col("is_part") & F.col("stamp").isNull() & no_bad_stamp
     )
+    is_forwarded = no_null(F.col("e_kind") == "forward")
     # Nobody compares a sidecar's loopback, or an address behind a gateway, with the one that the store sees.
     both = F.col("remote_ip").isNotNull() & ~F.coalesce("e_remote_ip", F.lit("")).rlike(LOOPBACK)
     faults = F.concat(
         F.coalesce("bad_stamp", F.array().cast("array<string>")),
         _faults(
-            (FindingClass.DENIED_BUT_SERVED, exact & (F.col("e_decision") == "deny") & served),
+            (FindingClass.DENIED_BUT_SERVED, exact & (F.col("e_decision") == "deny") & served & ~is_forwarded),
+            # The store was sent it before signproxy found what was wrong with its body.
+            (
+                FindingClass.BROKEN_OFF_BUT_SERVED,
+                exact & (F.col("e_decision") == "deny") & served & is_forwarded & ~F.col("method").isin("GET", "HEAD"),
+            ),
             (FindingClass.REPLAY, F.col("is_replayed")),
+            (FindingClass.RETRY, F.col("is_retried")),
             (
                 FindingClass.IP_MISMATCH,
-                (F.col("class") == STAMP) & served & both & (F.col("remote_ip") != F.col("e_remote_ip")),
+                # A forwarded request comes from signproxy's own address.
+                (F.col("class") == STAMP)
+                & ~is_forwarded
+                & served
+                & both
+                & (F.col("remote_ip") != F.col("e_remote_ip")),
             ),
             (
                 FindingClass.ALLOWED_BUT_S3_DENIED,
@@ -305,6 +306,8 @@ def _shaped(rows: DataFrame) -> DataFrame:
         "way": F.col("e_kind"),
         "decision": F.col("e_decision"),
         "event_ts": F.col("e_ts"),
+        # Segments of earlier versions do not have it.
+        "decided_at": F.coalesce(F.col("e_decided_at").try_cast("timestamp"), F.col("e_ts")),
         "event_ip": F.when(is_faulty, F.col("e_remote_ip")),
         "event_key": F.when(is_faulty, F.coalesce("bad_key", "e_key")),
         "event_method": F.when(is_faulty, F.coalesce("bad_method", "e_method")),

@@ -38,50 +38,72 @@ class FindingClass(Enum):
     DENIED_BUT_SERVED = FindingSpec(
         "denied_but_served",
         Severity.CRITICAL,
-        "signproxy refused the request, and the store served it.",
-        "Take the requests' store for one that does not verify signatures until it is shown that it does, and the "
-        "signing credentials for stolen: replace them, and read what the principal got.",
+        "signproxy refused to sign the request, and the store served it.",
+        "See whether the store verifies signatures: send it a request with a wrong one. If it refuses that, the "
+        "request was signed with signproxy's key past signproxy: replace the key. Read what was served in both cases.",
         ("event_id", "event_date"),
+    )
+    BROKEN_OFF_BUT_SERVED = FindingSpec(
+        "broken_off_but_served",
+        Severity.LOW,
+        "signproxy ended a forwarded request with a refusal, and the store carried it out.",
+        "Compare the object with what the client meant to write: the client was told that its request failed. The "
+        "event's reason says what was wrong with it.",
+        ("principal", "table_name", "bucket", "event_date"),
     )
     PROXY_KEY_WITHOUT_STAMP = FindingSpec(
         "proxy_key_without_stamp",
         Severity.CRITICAL,
-        "signproxy's own access key was used for a request that signproxy did not make.",
-        "The secret is known to somebody else: replace it now, and look for who has the address that the requests came "
-        "from. If another program of yours was given the same key, give it one of its own.",
+        "signproxy's own access key made a request that no event of the trail explains.",
+        "See first that the trail is whole: `signproxy audit verify` finds gaps at that time, and segments may not be "
+        "ingested yet. If it is whole, and no other program of yours has the key, the secret may be in other hands: "
+        "replace it now, and find the process at the address that the requests came from. A program of yours that was "
+        "given the same key needs one of its own.",
         _WHO_ASKED,
     )
     UNKNOWN_STAMP = FindingSpec(
         "unknown_stamp",
         Severity.HIGH,
-        "A request carries a stamp that no event of the trail has.",
-        "Either somebody made it up, or the event is lost: see `signproxy audit verify` for gaps at that time. With "
-        "signproxy's own access key it is proof that somebody else has the secret, or that the trail was cut.",
+        "A request carries a stamp that no event of the trail gave.",
+        "Either the event is lost (`signproxy audit verify` finds gaps at that time), or its segment is not ingested "
+        "yet, or the stamp is made up. A stamp that is made up and verified by the store means that the access key "
+        "may be in other hands.",
         _WHO_ASKED,
     )
     STAMP_KEY_MISMATCH = FindingSpec(
         "stamp_key_mismatch",
         Severity.HIGH,
         "A request carries the stamp of a decision about another object.",
-        "If it was served, the store does not verify what it is sent: stop signing for it. If it was refused, talk to "
-        "the principal whose stamp it was.",
+        "If it was served, either the store does not verify what it is sent, or its log names the object otherwise "
+        "than the request did: send it a request with a wrong signature, and compare the two. If it was refused, the "
+        "stamp was known to its sender: the principal's client, or a reader of the store's log.",
         ("event_id", "event_date"),
     )
     STAMP_METHOD_MISMATCH = FindingSpec(
         "stamp_method_mismatch",
         Severity.HIGH,
         "A request carries the stamp of a decision about another method.",
-        "If it was served, the store does not verify what it is sent: stop signing for it. If it was refused, talk to "
-        "the principal whose stamp it was.",
+        "If it was served, either the store does not verify what it is sent, or its log names the method otherwise "
+        "than the request did: send it a request with a wrong signature, and compare the two. If it was refused, the "
+        "stamp was known to its sender: the principal's client, or a reader of the store's log.",
         ("event_id", "event_date"),
     )
     REPLAY = FindingSpec(
         "replay",
         Severity.HIGH,
         "One signature was used more than once, or longer than signatures live.",
-        "Somebody kept a signed request, or the clocks of store and signproxy differ. Shorten `signature_ttl`, and "
-        "look for who could read the client's traffic.",
+        "Compare the addresses and times. Either the client repeats requests whose answers it had, or the clocks of "
+        "store and signproxy differ, or the signed request was kept by another party. Shorten `signature_ttl`, and "
+        "see who could read the client's traffic.",
         ("event_id", "event_date"),
+    )
+    RETRY = FindingSpec(
+        "signature_retried",
+        Severity.INFO,
+        "A client used a signature again after an answer that was cut off, failed or said 404.",
+        "Nothing, as long as they are few: clients repeat what failed. Many of them mean that connections to the store "
+        "break off, or that its answers fail.",
+        ("principal", "table_name", "bucket", "event_date"),
     )
     LATE_AFTER_REVOKE = FindingSpec(
         "late_after_revoke",
@@ -96,24 +118,24 @@ class FindingClass(Enum):
         "ip_mismatch",
         Severity.MEDIUM,
         "A signature was asked for by one address and used by another.",
-        "Expected where clients reach signproxy and the store by different ways. Otherwise somebody passed a signed "
-        "request on: look at the two addresses.",
+        "Expected where clients reach signproxy and the store by different ways. Otherwise the signed request may have "
+        "been passed on: look at the two addresses.",
         ("principal", "event_ip", "remote_ip", "event_date"),
     )
     ALLOWED_BUT_S3_DENIED = FindingSpec(
         "allowed_but_s3_denied",
         Severity.LOW,
         "signproxy allowed a request, and the store refused it.",
-        "Compare the store's policy for signproxy's credentials with the tables' locations; a bad signature means that "
-        "something between client and store changes requests.",
+        "Compare the store's policy for signproxy's credentials with the tables' locations. With a bad signature, "
+        "either the request was changed on its way, or the credentials were replaced meanwhile, or the clocks differ.",
         ("principal", "table_name", "bucket", "event_date"),
     )
     UNATTRIBUTED = FindingSpec(
         "unattributed",
         Severity.MEDIUM,
-        "The store served requests that no decision of signproxy stands behind.",
-        "Find out whose credentials these are, and withdraw their access to the bucket; if a service of yours has to "
-        "have it, name it with `--known-services`.",
+        "The store served requests that no event of the trail explains.",
+        "See first that the trail is whole and ingested. Then find out whose credentials these are, and withdraw their "
+        "access to the bucket; if a service of yours has to have it, name it with `--known-services`.",
         _WHO_ASKED,
     )
     SIGNED_NOT_USED = FindingSpec(

@@ -15,15 +15,15 @@ _INSIDE = (
     "The process counted these events and did not write them: with `audit.on_error: allow`, or when a caller's budget "
     "was used up, that is so; otherwise find out why."
 )
-_CHAIN = "A segment was exchanged, or rewritten with a digest that fits: compare it with the copy where it was written."
+_CHAIN = "One of the two segments is not as it was written: compare both with the copies where they were written."
 _FAULTY = {
     Verdict.TRUNCATED: "Fetch the file again from where it was written; there, the next start seals what is left open.",
-    Verdict.ALTERED: "Fetch the file again; if it differs there too, somebody changed it after it was sealed.",
+    Verdict.ALTERED: "Fetch the file again. If it differs there too, its bytes changed after it was sealed.",
     Verdict.CONFLICT: "Two files claim the same events: keep the one that the chain of digests leads through.",
-    Verdict.MISNAMED: "Give the file the name that its last line says, or find out who renamed it.",
+    Verdict.MISNAMED: "Give the file the name that its last line says.",
     Verdict.UNREADABLE: "Fetch the file again; it does not unpack, although its digest is right.",
     Verdict.UNKNOWN_FORMAT: "A newer server wrote it: bring the pipeline to the same version, and ingest it again.",
-    Verdict.MISCOUNTED: "Lines were added or taken before it was sealed: look at its lines in `quarantine`.",
+    Verdict.MISCOUNTED: "Its last line counts other lines than it has: look at its lines in `quarantine`.",
     Verdict.CONTRADICTS: "It holds events that are not those it names: look at its events by `segment`.",
 }
 _GRAVE = (Verdict.ALTERED, Verdict.CONFLICT, Verdict.CONTRADICTS)

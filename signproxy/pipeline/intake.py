@@ -188,7 +188,8 @@ class _Batch:
         )
         judged = _judged(lines.withColumn("segment", F.col("_metadata.file_name")))
         good = judged.where(F.col("_reason").isNull()).select(
-            *(name for name in EVENT_LINE.names if name not in ("schema", "ts")),
+            *(name for name in EVENT_LINE.names if name not in ("schema", "ts", "kind")),
+            _kind().alias("kind"),
             F.col("_at").alias("ts"),
             "segment",
             F.to_date("_at").alias(DAY),
@@ -307,6 +308,11 @@ def _judged(lines: DataFrame) -> DataFrame:
     # The first and the last line of a segment are none of the events.
     events = lines.where(~F.coalesce(F.col("kind").isin(*_EDGES), F.lit(False)))
     return events.withColumn("_at", F.col("ts").try_cast("timestamp")).withColumn("_reason", _reason())
+
+
+def _kind() -> Column:
+    """Return the kind of an event by its name of today: `vend` without a method was a key for the S3 listener."""
+    return F.when((F.col("kind") == "vend") & F.col("method").isNull(), F.lit("issue")).otherwise(F.col("kind"))
 
 
 def _reason() -> Column:

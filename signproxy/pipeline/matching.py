@@ -26,6 +26,8 @@ PARTS_OF_A_REQUEST = ("BATCH.DELETE.OBJECT", "REST.COPY.OBJECT_GET", "REST.COPY.
 """Rows beside the one of the request that they belong to: the keys of a bulk delete, the source of a copy."""
 
 ID = "[0-9A-HJKMNP-TV-Z]{26}"
+SEGMENT = r"(^|/)audit/v1/dt=\d{4}-\d{2}-\d{2}/[^/]+\.ndjson\.gz$"
+"""The key of a sealed segment where `audit.ship` puts it."""
 LOOPBACK = r"^(127\.|::1$|::ffff:127\.|$)"
 
 
@@ -45,14 +47,15 @@ NOBODY = Known()
 EVENT = (
     *("event_id", "kind", "ts", "principal", "effective_principal", "catalog", "namespace", "table", "bucket", "key"),
     *("key_count", "method", "decision", "rule_id", "policy_rev", "remote_ip", "access_key_id", "stamped", "cacheable"),
-    *("expires_at", "upstream_request_id", "application", "query_id"),
+    *("expires_at", "upstream_request_id", "upstream_repeats", "upstream_us", "total_us", "application", "query_id"),
+    "decided_at",
 )
 TOLD = tuple(
     f"e_{name}"
     for name in (
         *("event_id", "kind", "ts", "principal", "effective_principal", "catalog", "namespace", "table", "key"),
         *("method", "decision", "rule_id", "policy_rev", "remote_ip", "cacheable", "expires_at", "application"),
-        *("query_id", "stamped"),
+        *("query_id", "stamped", "decided_at"),
     )
 )
 """What is kept of the event behind a request."""
@@ -62,8 +65,10 @@ REQUEST = (
     *("is_part", "is_claimed"),
 )
 
+MARKS = ("is_replayed", "is_retried", "is_disputed")
+"""What was found out about a request on the way; false where nothing was."""
 COLUMNS = (
-    *(*REQUEST, "class", *TOLD, "is_replayed"),
+    *(*REQUEST, "class", *TOLD, *MARKS),
     *("bad_stamp", "bad_event_id", "bad_key", "bad_method", "bad_principal"),
 )
 """What is carried from one join to the next."""

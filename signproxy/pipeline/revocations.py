@@ -25,7 +25,9 @@ def revocations(lines: DataFrame, events: DataFrame) -> DataFrame:
     at = F.col("exported_at").try_cast("timestamp")
     heads = lines.where(F.col("kind") == "policy").select("file", "policy_rev", at.alias("printed"))
     first_seen = events.join(F.broadcast(heads.select("policy_rev").distinct()), "policy_rev", "left_semi")
-    in_force = first_seen.groupBy("policy_rev").agg(F.min("ts").alias("seen"))
+    # The policy was in force when it decided; the event of a transfer is written when that has ended.
+    decided = F.coalesce(F.col("decided_at").try_cast("timestamp"), F.col("ts"))
+    in_force = first_seen.groupBy("policy_rev").agg(F.min(decided).alias("seen"))
     order = Window.orderBy("printed")
     succession = (
         heads.join(in_force, "policy_rev", "left")
@@ -111,9 +113,11 @@ def latency(revoked: DataFrame, uses: DataFrame) -> DataFrame:
 def late(uses: DataFrame, reload_seconds: int = RELOAD_SECONDS) -> DataFrame:
     """Return the uses that no signature's, session's or reload's life accounts for, shaped for `findings_of`.
 
-    A decision after the revoke is late, whatever it allowed; so is the use of vended keys after their end.
+    A decision after the revoke is late, whatever it allowed; so is the use of vended keys after their end. A transfer
+    that was decided before the revoke and ended after it is not late.
     """
-    decided = F.unix_timestamp("event_ts") - F.unix_timestamp("revoked_at")
+    decided_at = F.coalesce("decided_at", "event_ts")
+    decided = F.unix_timestamp(decided_at) - F.unix_timestamp("revoked_at")
     over = F.col("way").isin("vend", "refresh") & (
         F.unix_timestamp("ts") > F.unix_timestamp(F.col("expires_at").try_cast("timestamp")) + reload_seconds
     )

@@ -145,7 +145,7 @@ TABLES = {
                 "application:text query_id:text rule_id:text policy_rev:text source:text request_id:text stamp:text "
                 "remote_ip:text requester:text error:text way:text event_ts:time event_ip:text event_key:text "
                 "event_method:text decision:text expires_at:text age_seconds:long faults:texts object_size:long "
-                "event_date:day"
+                "decided_at:time event_date:day"
             ),
             summary="Each request of the stores' logs, with exactly one class.",
         ),

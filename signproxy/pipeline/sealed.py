@@ -117,7 +117,7 @@ def read_start(head: bytes) -> SegmentStart | None:
     try:
         line, newline, _ = zlib.decompressobj(_GZIP).decompress(head, HEAD).partition(b"\n")
         return _start_of(line) if newline else None
-    except (zlib.error, msgspec.MsgspecError):
+    except (zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

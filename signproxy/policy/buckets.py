@@ -42,6 +42,10 @@ class Buckets:
                 reached.append(Reached(catalog, catalog.storages[volume.storage]))
         return tuple(reached)
 
+    def __len__(self) -> int:
+        """Return how many buckets are listed."""
+        return len(self._listed)
+
     def listed(self) -> Iterator[tuple[str, tuple[Reached, ...]]]:
         """Yield each bucket that a storage lists, and where."""
         yield from self._listed.items()

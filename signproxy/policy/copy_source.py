@@ -39,6 +39,9 @@ def sources(
     for table in owners:
         if not _in(table, request, source) or need & ~mask_on(rights, table):
             return _refusal(target, source)
+    restricted = None if standing is None else standing.refusal_of(owners)
+    if restricted is not None:
+        return restricted
     for table in owners:
         denial = refuse_key(rights, table, source.bucket, source.key, Access.READ)
         if denial is not None:

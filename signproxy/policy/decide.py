@@ -35,8 +35,9 @@ def decide(
 ) -> Allow | Deny:
     """Judge a request for the tables that own what it addresses; each of them must allow it.
 
-    The order is privileges, ceiling, location, copy source, metadata, write-once: whoever may not touch a table
-    learns nothing of where it lies. Whether the storage is safe to write to is not judged here.
+    The order is privileges, ceiling, restrictions of the upstream, location, copy source, metadata, write-once, so that
+    a caller that may not touch a table learns nothing of where it lies. Whether the storage is safe to write to is not
+    judged here.
     """
     if not owners:
         return Deny(Reason.TABLE_UNKNOWN, "no table was resolved for the request")
@@ -49,7 +50,10 @@ def decide(
         return Deny(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r}", owners[0].id)
     need = SIGN_S3_WRITE_REQUEST if request.operation.needs_write else SIGN_S3_READ_REQUEST
     keys = addressed(request)
-    denial = _unprivileged(catalog, subject, rights, owners, need, vouched) or _outside(owners, request, keys)
+    denial = _unprivileged(catalog, subject, rights, owners, need, vouched)
+    if denial is None and standing is not None:
+        denial = standing.refusal_of(owners)
+    denial = denial or _outside(owners, request, keys)
     if denial is not None:
         return denial
     read_from: tuple[Table, ...] = ()

@@ -45,6 +45,8 @@ class Learning(msgspec.Struct, frozen=True, gc=False):
     authorizer: Authorizer
     roots: tuple[Location, ...]
     """A table's locations lie below one of them."""
+    caller_locations: tuple[Location, ...]
+    """Places below which callers may choose where their tables and namespaces lie."""
     metadata: MetadataLevel
     overwrite: Overwrite
     nowhere: Namespace

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from signproxy.errors import Reason
+from signproxy.model import Deny, TableId
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.rights import SIGN_S3_READ_REQUEST, PolicyAuthority, Rights
 from signproxy.policy.table import Table
@@ -18,6 +20,15 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     """The privileges that he vouches for, on every table of the decision."""
     sources: tuple[Table, ...] | None = None
     """The tables that own the source of a copy, where the catalog itself does not know them all."""
+    restricted: tuple[TableId, ...] = ()
+    """The tables of which the upstream keeps rows or columns from the caller: no whole file of theirs may reach it."""
+
+    def refusal_of(self, tables: tuple[Table, ...]) -> Deny | None:
+        """Return the refusal of a caller for whom one of the tables is restricted."""
+        for table in tables:
+            if table.id in self.restricted:
+                return restricted(table.id)
+        return None
 
     def authority(
         self,
@@ -48,3 +59,9 @@ class VouchedAuthority(msgspec.Struct, frozen=True, gc=False):
         if self.policy is None:
             return self.voucher
         return f"{self.voucher}+{self.policy.rule_id}" if self.voucher else self.policy.rule_id
+
+
+def restricted(table: TableId) -> Deny:
+    """Return the refusal of a caller of whom the upstream keeps a part of a table."""
+    detail = f"the upstream restricts what the caller may read of {table} (read-restrictions)"
+    return Deny(Reason.READ_RESTRICTED, detail, table)

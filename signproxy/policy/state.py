@@ -26,6 +26,7 @@ class PolicyState:
         "catalogs",
         "default_catalog",
         "epoch",
+        "loaded_at",
         "observed",
         "principal_roles",
         "principals",
@@ -46,6 +47,7 @@ class PolicyState:
         principal_roles: Mapping[str, Mapping[str, frozenset[int]]] | None = None,
         single_issuer: bool = False,
         observed: frozenset[str] = frozenset(),
+        loaded_at: float = 0.0,
     ) -> None:
         self.rev = rev
         self.epoch = epoch
@@ -61,6 +63,8 @@ class PolicyState:
         self.single_issuer = single_issuer
         self.observed = observed
         """The principals with `mode: observe`, named as in `principals`."""
+        self.loaded_at = loaded_at
+        """Unix time."""
         self._buckets: Buckets | None = None
         self._prefixes = {prefix: catalog for catalog in self.catalogs.values() for prefix in catalog.prefixes}
         self._remembered: dict[_RightsKey, Rights] = {}

@@ -36,37 +36,36 @@ def error_xml(code: str, message: str, resource: str, request_id: str, extra: It
 
 
 def list_buckets_xml(
-    names: Iterable[str],
+    buckets: Iterable[tuple[str, str]],
     *,
     prefix: str | None = None,
     next_token: str = "",
     owner: str = "signproxy",
-    created: str = "1970-01-01T00:00:00.000Z",
 ) -> bytes:
-    """Return a ListAllMyBucketsResult; `next_token` is where the next part of it goes on."""
-    buckets = "".join(
-        [f"<Bucket>{_element('Name', name)}{_element('CreationDate', created)}</Bucket>" for name in names]
+    """Return a ListAllMyBucketsResult of names and dates; `next_token` is where the next part of it goes on."""
+    listed = "".join(
+        [f"<Bucket>{_element('Name', name)}{_element('CreationDate', created)}</Bucket>" for name, created in buckets]
     )
     return (
         f"{_DECLARATION}<ListAllMyBucketsResult {_NAMESPACE}><Owner>{_element('ID', owner)}"
-        f"{_element('DisplayName', owner)}</Owner><Buckets>{buckets}</Buckets>"
+        f"{_element('DisplayName', owner)}</Owner><Buckets>{listed}</Buckets>"
         f"{'' if prefix is None else _element('Prefix', prefix)}"
         f"{_element('ContinuationToken', next_token) if next_token else ''}</ListAllMyBucketsResult>"
     ).encode()
 
 
-def delete_result_xml(deleted: Iterable[str], errors: Iterable[tuple[str, str, str]], *, quiet: bool = False) -> bytes:
-    """Return a DeleteResult; `errors` are key, code and message, and alone are told where the client asked so."""
-    gone = "" if quiet else "".join([f"<Deleted>{_element('Key', key)}</Deleted>" for key in deleted])
-    return (f"{_DECLARATION}<DeleteResult {_NAMESPACE}>{gone}{delete_errors(errors)}</DeleteResult>").encode()
+def delete_result_xml(errors: Iterable[tuple[str, str, str, str]]) -> bytes:
+    """Return a DeleteResult that tells of errors alone, as `delete_errors` takes them."""
+    return f"{_DECLARATION}<DeleteResult {_NAMESPACE}>{delete_errors(errors)}</DeleteResult>".encode()
 
 
-def delete_errors(errors: Iterable[tuple[str, str, str]]) -> str:
-    """Return the Error elements of a DeleteResult."""
+def delete_errors(errors: Iterable[tuple[str, str, str, str]]) -> str:
+    """Return the Error elements of a DeleteResult; each of key, code, message, and version where one was named."""
     return "".join(
         [
-            f"<Error>{_element('Key', key)}{_element('Code', code)}{_element('Message', message)}</Error>"
-            for key, code, message in errors
+            f"<Error>{_element('Key', key)}{_element('VersionId', version) if version else ''}"
+            f"{_element('Code', code)}{_element('Message', message)}</Error>"
+            for key, code, message, version in errors
         ]
     )
 

@@ -1,14 +1,17 @@
-"""Read the keys out of a bulk delete's XML body, so strictly that no store can read other ones.
+"""Read the objects out of a bulk delete's XML body, so strictly that no store can read other ones.
 
 Whatever XML parsers are known to treat differently is refused, needed or not: document types, entities,
-comments, CDATA, processing instructions, prefixes, foreign attributes and white space around a key.
+comments, CDATA, processing instructions, prefixes, foreign attributes and, where the client's own body is sent, white
+space around a key.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import NamedTuple
+
+import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.key import MAX_KEY_BYTES, check_key
@@ -28,6 +31,8 @@ _XML_SPACE = " \t\r\n"
 # An angle bracket that no other one closes soon. The longest tag that clients write has 60 bytes; a tag of a
 # megabyte would keep expat busy with attributes before any handler could refuse it.
 _UNCLOSED = re.compile(rb"<(?![^<>]{1,1024}>)")
+_PIECE = 16 * 1024
+"""Bytes that are read at a time: less than a millisecond, whatever they are."""
 _SHOWN = 64
 """Characters of a foreign name that a refusal repeats; the audit trail must not swell with the body."""
 
@@ -38,19 +43,55 @@ class DeleteRules(NamedTuple):
     check: Callable[[str], None] = check_key
     """Refuses a key that may not be addressed."""
     conditions: bool = False
-    """An object may name a version, an ETag, a time or a size too, and a key may come back with another of them."""
-    blanks: bool = False
-    """A key may begin or end with white space."""
+    """An object may name a version, an ETag, a time or a size too."""
+    written_anew: bool = False
+    """The store gets a document written from what is read here, so a key may come twice, or with white space around
+    it: each key is judged as it is, and parsers that would read a client's own document otherwise never see it."""
 
 
 STRICT = DeleteRules()
 
 
-def delete_keys(body: bytes, rules: DeleteRules = STRICT) -> tuple[str, ...]:
-    """Return the keys of a bulk delete in their order, each one once and exactly as written.
+class DeletedObject(msgspec.Struct, frozen=True, gc=False):
+    """What one element of a bulk delete asks for."""
 
-    Raise Refused with DELETE_BODY for everything but the document that S3 documents, all keys allowed.
+    key: str
+    conditions: tuple[tuple[str, str], ...] = ()
+    """Version, ETag, time and size: the name of the element and its text, in their order."""
+
+
+class BulkDelete(msgspec.Struct, frozen=True, gc=False):
+    """What a bulk delete asks for."""
+
+    objects: tuple[DeletedObject, ...]
+    """In their order; as many as the document names."""
+    quiet: bool = False
+    """Only errors are told of."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the keys in their order, each one once."""
+        # A dictionary is an ordered set here.
+        return tuple(dict.fromkeys([each.key for each in self.objects]))
+
+
+def read_bulk_delete(body: bytes, rules: DeleteRules = STRICT) -> BulkDelete:
+    """Return what a bulk delete asks for, keys exactly as written.
+
+    Raise Refused with DELETE_BODY for everything but the document that S3 documents, all keys allowed; with
+    DELETE_REPEATED for a key that is named twice in a document that is sent as it is.
     """
+    pieces = reading(body, rules)
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            read: BulkDelete = end.value
+            return read
+
+
+def reading(body: bytes, rules: DeleteRules = STRICT) -> Generator[None, None, BulkDelete]:
+    """Do what `read_bulk_delete` does, and let others have their turn between two pieces of the body."""
     if len(body) > MAX_BODY_BYTES:
         raise _refusal(f"{len(body)} bytes, at most {MAX_BODY_BYTES} are read")
     # Expat takes a byte order mark or a NUL for a sign of UTF-16, whatever encoding it is told.
@@ -65,10 +106,11 @@ def delete_keys(body: bytes, rules: DeleteRules = STRICT) -> tuple[str, ...]:
         raise _refusal("a document type, comment or CDATA section")
     if body.count(b"<") != body.count(b">") or _UNCLOSED.search(body):
         raise _refusal("angle brackets that do not pair up, or a tag that is too long")
-    return _parse(body, rules)
+    yield
+    return (yield from _parse(body, rules))
 
 
-def _parse(body: bytes, rules: DeleteRules) -> tuple[str, ...]:
+def _parse(body: bytes, rules: DeleteRules) -> Generator[None, None, BulkDelete]:
     # Imported here because most processes never see a bulk delete.
     from xml.parsers import expat  # noqa: PLC0415
 
@@ -82,27 +124,34 @@ def _parse(body: bytes, rules: DeleteRules) -> tuple[str, ...]:
     parser.CharacterDataHandler = document.text
     parser.ProcessingInstructionHandler = document.processing_instruction
     try:
-        parser.Parse(body, True)
+        for start in range(0, len(body), _PIECE):
+            parser.Parse(body[start : start + _PIECE], False)
+            yield
+        parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise _refusal(f"not well-formed XML: {error}") from None
-    if not document.keys:
+    if not document.objects:
         raise _refusal("no Object")
-    return tuple(document.keys)
+    return BulkDelete(tuple(document.objects), document.quiet)
 
 
 class _Document:
     """The part of a document that was read so far."""
 
-    __slots__ = ("_keyed", "_objects", "_open", "_quiet", "_rules", "_text", "keys")
+    __slots__ = ("_conditions", "_count", "_key", "_keys", "_open", "_quiet", "_rules", "_text", "objects", "quiet")
 
     def __init__(self, rules: DeleteRules) -> None:
         self._rules = rules
-        # How many objects have their key.
-        self._keyed = 0
-        # A dictionary is an ordered set here.
-        self.keys: dict[str, None] = {}
-        self._objects = 0
+        self.objects: list[DeletedObject] = []
+        self.quiet = False
+        # Objects that were begun.
+        self._count = 0
+        # Of the object that is read: its key, once it is there, and what else it names.
+        self._key: str | None = None
+        self._conditions: dict[str, str] = {}
+        self._keys: set[str] = set()
         self._open = [_DOCUMENT]
+        # Whether there was such an element.
         self._quiet = False
         self._text: list[str] = []
 
@@ -119,13 +168,14 @@ class _Document:
         if attributes and (name != "Delete" or attributes != {"xmlns": _NAMESPACE}):
             raise _refusal(f"attributes of {name}")
         if name == "Object":
-            self._objects += 1
-            if self._objects > MAX_KEYS:
+            self._count += 1
+            if self._count > MAX_KEYS:
                 raise _refusal(f"more than {MAX_KEYS} objects")
-        elif name == "Key":
-            # The object before this one was closed with its key.
-            if self._keyed == self._objects:
-                raise self._object_refusal("a second Key")
+            self._key = None
+            self._conditions = {}
+        elif name in self._conditions or (name == "Key" and self._key is not None):
+            # Of two, one parser reads the first and another the last.
+            raise self._object_refusal(f"a second {name}")
         elif name == "Quiet":
             if self._quiet:
                 raise _refusal("a second Quiet")
@@ -146,10 +196,15 @@ class _Document:
         if name == "Key":
             self._close_key(text)
         elif name == "Object":
-            if self._keyed != self._objects:
+            if self._key is None:
                 raise self._object_refusal("no Key")
-        elif name == "Quiet" and text not in ("true", "false"):
-            raise _refusal("Quiet is neither true nor false")
+            self.objects.append(DeletedObject(self._key, tuple(self._conditions.items())))
+        elif name == "Quiet":
+            if text not in ("true", "false"):
+                raise _refusal("Quiet is neither true nor false")
+            self.quiet = text == "true"
+        elif name in _CONDITIONS:
+            self._conditions[name] = text
 
     def _close_key(self, key: str) -> None:
         if len(key) > MAX_KEY_BYTES:
@@ -158,13 +213,14 @@ class _Document:
             self._rules.check(key)
         except Refused as refusal:
             raise self._object_refusal(f"{refusal.reason.code}: {refusal.detail}") from None
-        # Some parsers trim text (Python's xmltodict does unless told otherwise): they would delete another key.
-        if key != key.strip() and not self._rules.blanks:
-            raise self._object_refusal(f"white space around key {key!r}")
-        if key in self.keys and not self._rules.conditions:
-            raise self._object_refusal(f"key {key!r} is repeated")
-        self.keys[key] = None
-        self._keyed += 1
+        if not self._rules.written_anew:
+            # Some parsers trim text (Python's xmltodict does unless told otherwise): they would delete another key.
+            if key != key.strip():
+                raise self._object_refusal(f"white space around key {key!r}")
+            if key in self._keys:
+                raise Refused(Reason.DELETE_REPEATED, f"object {self._count}: key {key!r} is repeated")
+            self._keys.add(key)
+        self._key = key
 
     def _children(self, parent: str) -> tuple[str, ...]:
         if parent == "Object":
@@ -172,7 +228,7 @@ class _Document:
         return _CHILDREN.get(parent, ())
 
     def _object_refusal(self, fault: str) -> Refused:
-        return _refusal(f"object {self._objects}: {fault}")
+        return _refusal(f"object {self._count}: {fault}")
 
     def processing_instruction(self, _target: str, _text: str) -> None:
         raise _refusal("a processing instruction")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.bulk_delete import delete_keys
+from signproxy.s3.bulk_delete import read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
 from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.header_rules import Context
-from signproxy.s3.headers import plan_for, read_headers
+from signproxy.s3.headers import UNSIGNED_PAYLOAD, plan_for, read_headers
 from signproxy.s3.key import check_key, check_prefix
 from signproxy.s3.operation import Operation
 from signproxy.s3.operations import COPIES, Level, find_operation
 from signproxy.s3.query import parse_query
-from signproxy.s3.request import S3Request, WireRequest
+from signproxy.s3.request import BulkRequest, S3Request, WireRequest
 from signproxy.s3.storage import EndpointIndex, Origin, Storage
 from signproxy.s3.uri import decode_once, is_canonical, split_plain, split_uri
 
@@ -30,8 +30,12 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
 
     The steps follow the order of `errors.Check`: endpoint, uri, operation, headers, body.
     """
-    plain = split_plain(wire.uri)
-    spelled, raw_path, raw_query = split_uri(wire.uri) if plain is None else (*plain, None)
+    uri = wire.uri
+    plain = split_plain(uri)
+    spelled, raw_path, raw_query = split_uri(uri) if plain is None else (*plain, None)
+    if raw_query == "":
+        # A mark with nothing behind it asks for nothing: it is signed, and sent, without.
+        uri, raw_query = uri[:-1], None
     origin = endpoints.find(spelled)
     if origin is None:
         raise Refused(Reason.ENDPOINT_UNKNOWN, f"origin {spelled!r}")
@@ -68,17 +72,18 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
     keys: tuple[str, ...] = ()
     payload = read.payload
     if operation is _DELETE_OBJECTS:
-        keys, digest = _bulk_delete(wire.body)
+        keys, digest = _bulk_delete(wire)
         # Java would lay a declared hash back over the answer's; unsigned, the key list could be swapped.
         if plan.payload is not None and payload != digest:
-            raise Refused(Reason.DELETE_BODY, f"x-amz-content-sha256 {payload!r} is not the hash of the body")
+            reason = Reason.DELETE_UNBOUND if payload == UNSIGNED_PAYLOAD else Reason.PAYLOAD_HASH
+            raise Refused(reason, f"x-amz-content-sha256 {payload!r} is not the hash of the body")
         payload = digest
     elif wire.body:
         raise Refused(Reason.BODY_UNEXPECTED, f"{len(wire.body)} characters with {operation.s3_name}")
     return S3Request(
         operation,
         wire.method,
-        wire.uri,
+        uri,
         storage,
         bucket,
         key,
@@ -121,12 +126,20 @@ def _storage(origin: Origin, bucket: str, level: Level) -> Storage:
     return storage
 
 
-def _bulk_delete(body: str | None) -> tuple[tuple[str, ...], str]:
+def _bulk_delete(wire: WireRequest) -> tuple[tuple[str, ...], str]:
     """Return the keys of a bulk delete and the hash that binds them."""
-    if not body:
+    if not wire.body:
         raise Refused(Reason.DELETE_WITHOUT_BODY)
+    content = content_of(wire.body)
+    deletes = wire.deletes if isinstance(wire, BulkRequest) else read_bulk_delete(content)
+    if isinstance(deletes, Refused):
+        raise deletes
+    return deletes.keys, hashlib.sha256(content).hexdigest()
+
+
+def content_of(body: str) -> bytes:
+    """Return the bytes of a body that a client shows."""
     try:
-        content = body.encode()
+        return body.encode()
     except UnicodeEncodeError:
         raise Refused(Reason.DELETE_BODY, "the body is not text that UTF-8 can hold") from None
-    return delete_keys(content), hashlib.sha256(content).hexdigest()

@@ -43,7 +43,6 @@ _UPLOAD = S3Code(
 )
 _MALFORMED = S3Code(400, "AuthorizationHeaderMalformed")
 _TIMEOUT = S3Code(400, "RequestTimeout")
-_BAD_REQUEST = S3Code(400, "400", "Bad Request")
 
 _CODES: dict[Reason, S3Code] = {
     # message and limits
@@ -73,9 +72,9 @@ _CODES: dict[Reason, S3Code] = {
     Reason.URI_USERINFO: _URI,
     Reason.URI_FRAGMENT: _URI,
     Reason.KEY_ENCODING: _URI,
-    # S3 itself has no other code for a path that leads out of its bucket.
-    Reason.KEY_DOT_SEGMENT: _BAD_REQUEST,
-    Reason.KEY_EMPTY_SEGMENT: _BAD_REQUEST,
+    Reason.KEY_DOT_SEGMENT: _URI,
+    Reason.KEY_EMPTY_SEGMENT: _URI,
+    Reason.KEY_PATH_PARAMETER: _URI,
     Reason.KEY_CHARACTER: _ARGUMENT,
     Reason.KEY_TOO_LONG: S3Code(400, "KeyTooLongError"),
     Reason.QUERY_MALFORMED: _ARGUMENT,
@@ -91,6 +90,7 @@ _CODES: dict[Reason, S3Code] = {
     Reason.COPY_SOURCE: _ARGUMENT,
     Reason.DELETE_WITHOUT_BODY: S3Code(400, "MissingRequestBodyError"),
     Reason.DELETE_BODY: _XML,
+    Reason.DELETE_REPEATED: _XML,
     Reason.CHUNK_MALFORMED: _INCOMPLETE,
     Reason.CHUNK_INCOMPLETE: _INCOMPLETE,
     Reason.PAYLOAD_HASH: S3Code(400, "XAmzContentSHA256Mismatch"),
@@ -111,6 +111,7 @@ _BY_STATUS = {
     401: _DENIED,
     403: _DENIED,
     404: S3Code(404, "NoSuchKey"),
+    409: S3Code(409, "OperationAborted"),
     503: _UNAVAILABLE,
 }
 

@@ -61,6 +61,8 @@ class Fault(Enum):
     """What S3 tells apart where one reason is enough for signproxy."""
 
     # fmt: off
+    # the message
+    HTTP_MESSAGE = _request("The HTTP message is not well-formed: {}.")
     # the Authorization header
     DATE_HEADER = S3Code(403, "AccessDenied", "AWS authentication requires a valid Date or x-amz-date header.")
     AUTHORIZATION_FORM = _argument("Authorization header is invalid -- one and only one ' ' (space) required.")

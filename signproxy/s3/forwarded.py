@@ -11,13 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.bulk_delete import DeleteRules, delete_keys
+from signproxy.s3.bulk_delete import BulkDelete, DeleteRules, read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
 from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded_headers import FORCE_DELETE, read_forwarded
 from signproxy.s3.forwarded_operations import MAX_BUCKETS, find_forwarded, find_of_service
 from signproxy.s3.header_rules import Context
+from signproxy.s3.hoisted import beside, parted
 from signproxy.s3.key import check_dot_segments, check_key, check_prefix, check_s3_key
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.operations import COPIES, Level
@@ -30,6 +31,7 @@ from signproxy.s3.storage import Storage
 from signproxy.s3.uri import decode_once, is_canonical
 
 __all__ = [
+    "FORWARDED",
     "ForwardWire",
     "Forwardable",
     "KeyRules",
@@ -38,8 +40,10 @@ __all__ = [
     "classify_forwarded",
     "decoded_key",
     "is_bulk_delete",
+    "key_check",
     "list_prefix",
     "service_operation",
+    "spellings",
 ]
 
 _NO_PARAMETERS: dict[str, str] = {}
@@ -64,6 +68,9 @@ _RAW = {
     # Whatever clients leave as it is; a store gets the same bytes.
     KeyRules.S3: re.compile(r"(?:[!-\"$&->@-~]++|%[0-9A-Fa-f]{2})*+"),
 }
+# Keys are refused one by one, where it is known in whose place they lie; what XML cannot hold is in none.
+FORWARDED = DeleteRules(check=partial(check_s3_key, literal=True), conditions=True, written_anew=True)
+"""Of a bulk delete that is forwarded: whether an object may name a version is a question of its place, too."""
 _RAW_QUERY = re.compile(r"(?:[!-\"$&-~]++|%[0-9A-Fa-f]{2})*+")
 
 
@@ -81,8 +88,12 @@ class ForwardWire(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Lower-case names and values as they came; hop-by-hop, Host and the caller's authentication taken out."""
     names: tuple[str, ...]
     """The names as spelled, in the same order."""
+    hoisted: tuple[tuple[str, str], ...] = ()
+    """Headers that a presigned URL brought in its query; names as spelled."""
     body: bytes | None = None
     """Of a bulk delete, read whole."""
+    deletes: BulkDelete | Refused | None = None
+    """What the body asks for, or why that cannot be read; None where it was not read yet."""
     host: str = ""
     """The Host that the client addressed, for answers that name it."""
     payload: str = ""
@@ -101,6 +112,10 @@ class Forwardable(msgspec.Struct, frozen=True, gc=False):
     mode: PayloadMode
     payload: Payload
     outbound: Outbound
+    hoisted: str = ""
+    """Parameters that go into the query besides: headers that an SDK moved there, judged as headers."""
+    deletes: BulkDelete | None = None
+    """Of a bulk delete: all that the client asks for, and `request.delete_keys` is what may be sent of it."""
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
@@ -182,7 +197,9 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
         prefix = parameters.get("prefix", "")
         _check_prefix(prefix, storage, rules)
 
-    read = read_forwarded(wire.headers, wire.names, rules.operations)
+    hoisted = wire.hoisted
+    headers, names = beside(wire.headers, wire.names, hoisted) if hoisted else (wire.headers, wire.names)
+    read = read_forwarded(headers, names, rules.operations)
     if raw_key and read.value(FORCE_DELETE) is not None:
         raise Refused(Reason.HEADER_REFUSED, f"header {FORCE_DELETE!r} with a key")
     copy_source = read.value("x-amz-copy-source")
@@ -201,14 +218,19 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
     else:
         payload = payload_of(wire.payload, "", "", None, operation, storage)
     sent, content = read.sent(), payload.sent
+    in_query = ""
+    # What is said of the body of a bulk delete stays a header: the store gets another body, and another checksum of it.
+    if hoisted and operation is not _DELETE_OBJECTS:
+        sent, signed, in_query = parted(sent, signed, hoisted)
     if payload.carriage is _DECODED:
         sent, signed = _unframed(sent, payload), _unframed(signed, payload)
-    keys: tuple[str, ...] = ()
+    deletes: BulkDelete | None = None
     if operation is _DELETE_OBJECTS:
-        keys, content = _bulk_delete(wire.body, payload, storage, rules)
+        deletes, content = _bulk_delete(wire, payload, rules)
     elif wire.body:
         raise Refused(Reason.BODY_UNEXPECTED, f"{len(wire.body)} bytes with {named or operation.s3_name}")
-    target = path if raw_query is None else f"{path}?{raw_query}"
+    # A mark with nothing behind it asks for nothing: it is signed, and sent, without.
+    target = f"{path}?{raw_query}" if raw_query else path
     request = S3Request(
         operation,
         wire.method,
@@ -222,12 +244,12 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
         signed,
         content,
         prefix,
-        keys,
+        () if deletes is None else deletes.keys,
         None if copy_source is None else _source(copy_source, storage, rules),
         read.is_conditional(),
         named,
     )
-    return Forwardable(request, target, sent, payload.mode, payload, outbound)
+    return Forwardable(request, target, sent, payload.mode, payload, outbound, in_query, deletes)
 
 
 def _outbound(storage: Storage, bucket: str) -> Outbound:
@@ -262,13 +284,13 @@ def _key(raw_key: str, storage: Storage, rules: Rules) -> str:
     if not _RAW[rules.keys].fullmatch(raw_key):
         raise Refused(Reason.URI_MALFORMED, f"key {raw_key[:256]!r} as sent")
     key = decode_once(raw_key)
-    _check_of(storage, rules)(key)
+    key_check(storage, rules.keys)(key)
     return key
 
 
-def _check_of(storage: Storage, rules: Rules) -> Callable[[str], None]:
+def key_check(storage: Storage, keys: KeyRules) -> Callable[[str], None]:
     """Return what refuses keys that may not be addressed."""
-    return check_key if rules.keys is _STRICT else partial(check_s3_key, literal=storage.literal_keys)
+    return check_key if keys is _STRICT else partial(check_s3_key, literal=storage.literal_keys)
 
 
 def _check_prefix(prefix: str, storage: Storage, rules: Rules) -> None:
@@ -287,27 +309,35 @@ def _source(value: str, storage: Storage, rules: Rules) -> ObjectRef:
     return parse_copy_source(
         value,
         versions=storage.opt_ins.recover or rules.operations is not _TABLE,
-        check=_check_of(storage, rules),
+        check=key_check(storage, rules.keys),
         strict=rules.keys is _STRICT,
     )
 
 
-def _bulk_delete(body: bytes | None, payload: Payload, storage: Storage, rules: Rules) -> tuple[tuple[str, ...], str]:
-    """Return the keys of a bulk delete and the hash that binds them."""
+def spellings(key: str, storage: Storage) -> tuple[str, ...]:
+    """Return the keys that a store may read where a document names one: some parsers trim a text."""
+    if key == key.strip() or storage.literal_keys:
+        return (key,)
+    return tuple(dict.fromkeys((key, key.strip(), key.lstrip(), key.rstrip())))
+
+
+def _bulk_delete(wire: ForwardWire, payload: Payload, rules: Rules) -> tuple[BulkDelete, str]:
+    """Return what a bulk delete asks for, and the hash of its body; which keys may be addressed is asked of each."""
+    body = wire.body
     if not body:
         raise Refused(Reason.DELETE_WITHOUT_BODY)
     digest = hashlib.sha256(body).hexdigest()
     if payload.mode is PayloadMode.HASHED and payload.declared != digest:
         told = f"x-amz-content-sha256 {payload.declared}, the body's is {digest}"
         raise S3Refused(Reason.PAYLOAD_HASH, Fault.CONTENT_SHA256, payload.declared, digest, detail=told)
-    wide = rules.keys is not _STRICT
-    accepted = DeleteRules(
-        check=_check_of(storage, rules),
-        conditions=rules.operations is not _TABLE,
-        # A store that changes keys may trim them too.
-        blanks=wide and storage.literal_keys,
-    )
-    return delete_keys(body, accepted), digest
+    deletes = read_bulk_delete(body, FORWARDED) if wire.deletes is None else wire.deletes
+    if isinstance(deletes, Refused):
+        raise deletes
+    if rules.operations is _TABLE:
+        named = next((each for each in deletes.objects if each.conditions), None)
+        if named is not None:
+            raise Refused(Reason.DELETE_BODY, f"{named.conditions[0][0]} of key {named.key!r}")
+    return deletes, digest
 
 
 def _unframed(headers: tuple[tuple[str, str], ...], payload: Payload) -> tuple[tuple[str, str], ...]:

@@ -18,11 +18,12 @@ _KEPT_LENGTH = 1024
 
 # The framing is written by whoever writes the body, the authentication by whoever signs, and what proxies before
 # us say of the client is not the store's to know: some verify signatures by it.
+# What signproxy said of an answer comes back from clients that write an object's headers again.
 _DROPPED = frozenset(
     """
-    authorization connection content-length date expect forwarded host keep-alive proxy-authenticate
+    authorization connection content-length date expect forwarded host http2-settings keep-alive proxy-authenticate
     proxy-authorization proxy-connection te trailer transfer-encoding upgrade x-amz-content-sha256 x-amz-date
-    x-amz-security-token x-real-ip
+    x-amz-security-token x-real-ip x-signproxy-event-id
     """.split()
 )
 _DROPPED_PREFIX = "x-forwarded-"

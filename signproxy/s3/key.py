@@ -11,6 +11,7 @@ MAX_KEY_BYTES = 1024
 
 # MinIO takes a backslash for a slash.
 _SEPARATOR = re.compile(r"[/\\]")
+_DOTS = (".", "..")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\]")
 
 
@@ -47,11 +48,14 @@ def check_s3_key(key: str, *, literal: bool) -> None:
 
 
 def check_dot_segments(text: str) -> None:
-    """Refuse dot segments in all the spellings that some store or proxy resolves."""
+    """Refuse dot segments in all the spellings that some store or proxy resolves, and what it reads as empty ones."""
     for segment in _SEPARATOR.split(text):
         name, semicolon, _ = segment.partition(";")
-        if name.strip() in (".", "..") or (semicolon and not name.strip()):
+        read = name.strip()
+        if read in _DOTS:
             raise Refused(Reason.KEY_DOT_SEGMENT, f"key {text!r}")
+        if semicolon and not read:
+            raise Refused(Reason.KEY_PATH_PARAMETER, f"key {text!r}")
 
 
 def check_prefix(prefix: str) -> None:
@@ -68,9 +72,11 @@ def _check_slowly(key: str) -> None:
     if _FORBIDDEN.search(key):
         raise Refused(Reason.KEY_CHARACTER, f"key {key!r}")
     for segment in key.split("/"):
-        if not segment:
-            raise Refused(Reason.KEY_EMPTY_SEGMENT, f"key {key!r}")
         # MinIO refuses dot segments padded with white space too, some stores trim it; servlet containers and
         # the proxies before them drop what follows a semicolon.
-        if segment.partition(";")[0].strip() in ("", ".", ".."):
+        name, semicolon, _ = segment.partition(";")
+        read = name.strip()
+        if read in _DOTS:
             raise Refused(Reason.KEY_DOT_SEGMENT, f"key {key!r}")
+        if not read:
+            raise Refused(Reason.KEY_PATH_PARAMETER if semicolon else Reason.KEY_EMPTY_SEGMENT, f"key {key!r}")

@@ -19,6 +19,10 @@ SIGNED_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 SIGNED_CHUNKS_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 AWS_CHUNKED = "aws-chunked"
 
+CHUNK_END = b"\r\n"
+MAX_REFRAMED_CHUNK = 8 * 1024**2
+"""Bytes of data in a chunk that is framed anew. MinIO refuses chunks of more than 16 MiB."""
+
 MAX_DECODED = 5 * 1024**3
 """S3's own limit of one upload or part."""
 
@@ -144,21 +148,27 @@ def without_framing(encoding: str) -> str:
     return ",".join(tokens).strip(" ")
 
 
-def reframed_head(payload: Payload) -> bytes:
-    """Return what goes before the data of a reframed body: all of it is one chunk."""
-    return b"%x\r\n" % payload.decoded_length if payload.decoded_length else b""
+def reframed_head(left: int) -> bytes:
+    """Return what goes before the next chunk of a reframed body that has so many bytes of data left."""
+    return b"%x\r\n" % min(left, MAX_REFRAMED_CHUNK)
 
 
-def reframed_end(payload: Payload, trailers: Mapping[str, str]) -> bytes:
-    """Return what goes after the data of a reframed body, the verified trailers included."""
-    end = b"\r\n0\r\n" if payload.decoded_length else b"0\r\n"
-    return end + "".join([f"{name}:{value}\r\n" for name, value in trailers.items()]).encode() + b"\r\n"
+def reframed_end(trailers: Mapping[str, str]) -> bytes:
+    """Return what goes after the chunks of a reframed body, the verified trailers included."""
+    return b"0\r\n" + "".join([f"{name}:{value}\r\n" for name, value in trailers.items()]).encode() + b"\r\n"
 
 
 def reframed_length(payload: Payload) -> int:
     """Return the Content-Length of a reframed body, which is known before any of it came."""
     value = {payload.trailer: "=" * _TRAILERS[payload.trailer.removeprefix(_CHECKSUM)]} if payload.trailer else {}
-    return len(reframed_head(payload)) + (payload.decoded_length or 0) + len(reframed_end(payload, value))
+    data = payload.decoded_length or 0
+    full, rest = divmod(data, MAX_REFRAMED_CHUNK)
+    framing = full * _framing_of(MAX_REFRAMED_CHUNK) + (_framing_of(rest) if rest else 0)
+    return framing + data + len(reframed_end(value))
+
+
+def _framing_of(size: int) -> int:
+    return len(reframed_head(size)) + len(CHUNK_END)
 
 
 def _mode(declared: str) -> PayloadMode:
@@ -189,7 +199,7 @@ def _decoded_length(value: str | None) -> int:
 def _carriage(mode: PayloadMode, storage: Storage) -> Carriage:
     if mode is PayloadMode.SIGNED_CHUNKS or not storage.checks_trailers:
         return Carriage.DECODED
-    # Clients send unsigned trailers in HTTP's chunked coding. One chunk of all the data has a length that is known.
+    # Clients send unsigned trailers in HTTP's chunked coding. Chunks of our own have a length that is known.
     if mode is PayloadMode.UNSIGNED_TRAILER and storage.accepts_chunked_transfer:
         return Carriage.AS_SENT
     return Carriage.REFRAMED

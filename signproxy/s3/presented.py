@@ -34,7 +34,7 @@ _DATE = re.compile(
     r" ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
 )
 _EXPIRES = re.compile(r"[0-9]{1,6}")
-_HOISTED_NAME = re.compile(r"x-amz-[a-z0-9\-]{1,128}")
+_HOISTED_NAME = re.compile(r"[Xx]-[Aa][Mm][Zz]-[A-Za-z0-9\-]{1,128}")
 _LINE_BREAKING = re.compile(r"[\x00-\x1f\x7f]")
 
 _REQUIRED = (
@@ -46,6 +46,8 @@ _REQUIRED = (
     "X-Amz-Signature",
 )
 _PRESIGNED = frozenset((*_REQUIRED, "X-Amz-Security-Token", "X-Amz-Content-Sha256"))
+# The payload may be pinned in either spelling.
+_LOWER = frozenset(name.lower() for name in _PRESIGNED) - {"x-amz-content-sha256"}
 SIGNATURE_PARAMETER = "X-Amz-Signature"
 
 
@@ -66,7 +68,7 @@ class Presented(msgspec.Struct, frozen=True, gc=False):
     expires: int | None = None
     """Of a presigned URL: the seconds that it is good for."""
     hoisted: tuple[tuple[str, str], ...] = ()
-    """Of a presigned URL: the x-amz-* headers that the client moved into the query; lower-case names, and the bytes
+    """Of a presigned URL: the x-amz-* headers that the client moved into the query; names as spelled, and the bytes
     of the values as the characters of latin-1."""
 
     def __repr__(self) -> str:
@@ -109,34 +111,41 @@ def read_presigned(raw_query: str, headers: Mapping[str, str]) -> tuple[Presente
     """Read the query form: what it presents, and the raw query without it. None if the URL is not presigned.
 
     Headers that an SDK moved into the query are S3's to read there, and only in a presigned URL: they are taken out
-    of the rest too. Raise Refused with AUTHORIZATION_MALFORMED, and with SCOPE_MISMATCH for another service.
+    of the rest, and judged by themselves. Raise Refused with AUTHORIZATION_MALFORMED, and with SCOPE_MISMATCH for
+    another service.
     """
     found: dict[str, str] = {}
-    hoisted: dict[str, str] = {}
+    hoisted: dict[str, tuple[str, str]] = {}
     rest = []
     for part in raw_query.split("&"):
         name, value = _pair(part)
         lower = name.lower()
-        into = found if name in _PRESIGNED else hoisted if lower.startswith("x-amz-") else None
-        if into is None:
+        if name in _PRESIGNED:
+            if name in found:
+                raise _malformed(f"parameter {name[:128]!r} is repeated")
+            found[name] = value
+        elif lower.startswith("x-amz-"):
+            if lower in hoisted:
+                raise _malformed(f"parameter {name[:128]!r} is repeated")
+            hoisted[lower] = name, _as_header(name, value)
+        else:
             rest.append(part)
-            continue
-        key = name if into is found else lower
-        if key in into:
-            raise _malformed(f"parameter {name[:128]!r} is repeated")
-        into[key] = value if into is found else _as_header(lower, value)
     if found.keys().isdisjoint(_REQUIRED):
         return None
     return _presigned(found, hoisted, headers), "&".join(rest) if rest else None
 
 
-def _presigned(found: dict[str, str], hoisted: dict[str, str], headers: Mapping[str, str]) -> Presented:
+def _presigned(found: dict[str, str], hoisted: dict[str, tuple[str, str]], headers: Mapping[str, str]) -> Presented:
     missing = [name for name in _REQUIRED if name not in found]
     if missing:
         told = f"a presigned URL without {', '.join(missing)}"
         raise S3Refused(Reason.AUTHORIZATION_MALFORMED, Fault.QUERY_PARAMETERS, detail=told)
     if "authorization" in headers:
         raise _malformed("both an Authorization header and a presigned URL")
+    disguised = [name for name in hoisted if name in _LOWER]
+    if disguised:
+        # A store that does not look at the case of names would read another signature than this one.
+        raise _malformed(f"parameters of a signature in another spelling: {', '.join(disguised)}")
     twice = [name for name in hoisted if name in headers]
     if twice:
         raise _malformed(f"both in the query and in the headers: {', '.join(twice)}")
@@ -156,7 +165,7 @@ def _presigned(found: dict[str, str], hoisted: dict[str, str], headers: Mapping[
     if service != "s3":
         raise fault_of_service(service, in_query=True)
     pinned = found.get("X-Amz-Content-Sha256") or headers.get("x-amz-content-sha256")
-    pinned = hoisted.pop("x-amz-content-sha256", "") or pinned or UNSIGNED_PAYLOAD
+    pinned = hoisted.pop("x-amz-content-sha256", ("", ""))[1] or pinned or UNSIGNED_PAYLOAD
     if not pinned.isascii():
         raise _malformed("a payload that is none")
     return Presented(
@@ -169,7 +178,7 @@ def _presigned(found: dict[str, str], hoisted: dict[str, str], headers: Mapping[
         found.get("X-Amz-Security-Token") or headers.get("x-amz-security-token", ""),
         pinned,
         int(expires),
-        tuple(hoisted.items()),
+        tuple(hoisted.values()),
     )
 
 
@@ -181,10 +190,11 @@ def _pair(part: str) -> tuple[str, str]:
         raise Refused(Reason.QUERY_MALFORMED, refusal.detail) from None
 
 
-def _as_header(lower: str, value: str) -> str:
+def _as_header(name: str, value: str) -> str:
     """Return a decoded value as it stands in a header, where it will be sent: a line end would begin another one."""
-    if not _HOISTED_NAME.fullmatch(lower) or _LINE_BREAKING.search(value):
-        raise _malformed(f"parameter {lower[:128]!r} is no header")
+    # As it is spelled: there are letters beyond ASCII whose lower case is within it, such as that of the kelvin.
+    if not _HOISTED_NAME.fullmatch(name) or _LINE_BREAKING.search(value):
+        raise _malformed(f"parameter {name[:128]!r} is no header")
     return value.encode().decode("latin-1").strip(" ")
 
 

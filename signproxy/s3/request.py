@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from signproxy.errors import Refused
+from signproxy.s3.bulk_delete import BulkDelete
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import Storage
 
@@ -16,6 +18,12 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     headers: dict[str, list[str]]
     region: str
     body: str | None = None
+
+
+class BulkRequest(WireRequest, frozen=True, gc=False, kw_only=True):
+    """A request for a bulk delete whose body was read before: a long one is read piece by piece."""
+
+    deletes: BulkDelete | Refused
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False):

@@ -101,10 +101,10 @@ class SigningKey:
         amz_date: str,
         session_token: str,
     ) -> Moment:
-        """Return what signs requests without a query that differ in their path alone, within one second."""
+        """Return what signs requests that differ in their path and query alone, within one second."""
         signed, block = _canonical_headers(host, headers, payload, amz_date, session_token)
         day = self._days.get(amz_date[:8]) or self._derive(amz_date[:8])
-        return Moment(day, method, f"\n\n{block}\n{signed}\n{payload}", amz_date, signed)
+        return Moment(day, method, f"\n{block}\n{signed}\n{payload}", amz_date, signed)
 
     def _derive(self, date: str) -> Day:
         day = derive(self.access_key_id, self._secret, date, self.region, self.service)
@@ -115,7 +115,7 @@ class SigningKey:
 
 
 class Moment:
-    """What the signatures of requests share that are signed within one second, and differ in their path alone."""
+    """What the signatures of requests share that are signed within one second, and differ in path and query alone."""
 
     __slots__ = ("_after", "_before", "_beginning", "_day", "_method")
 
@@ -126,9 +126,9 @@ class Moment:
         self._before = f"{ALGORITHM}\n{amz_date}\n{day.scope}\n"
         self._beginning = f"{day.credential}, SignedHeaders={signed}, Signature="
 
-    def authorization(self, canonical_path: str) -> str:
-        """Return the Authorization header of the request with this path."""
-        request = f"{self._method}{canonical_path}{self._after}".encode()
+    def authorization(self, canonical_path: str, canonical_query: str) -> str:
+        """Return the Authorization header of the request with this path and query."""
+        request = f"{self._method}{canonical_path}\n{canonical_query}{self._after}".encode()
         return self._beginning + self._day.mac(f"{self._before}{sha256(request).hexdigest()}".encode())
 
 

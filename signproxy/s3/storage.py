@@ -7,6 +7,9 @@ from enum import Enum
 
 import msgspec
 
+STAMP = "x-signproxy-id"
+"""Query parameter that carries the audit event's id into the store's own log."""
+
 
 class StorageKind(Enum):
     """Whether the endpoints are AWS' own for a region, or listed one by one."""

@@ -21,7 +21,6 @@ from signproxy.server.readiness import Judgement, Readiness
 from signproxy.server.reply import Reply
 from signproxy.server.report import FleetReport
 from signproxy.telemetry import log
-from signproxy.telemetry.exposition import CONTENT_TYPE
 from signproxy.telemetry.metrics import Metrics
 
 REPORT_SECONDS = 0.7
@@ -30,6 +29,9 @@ REPORT_SECONDS = 0.7
 KEEP_SECONDS = 15.0
 """How long the last report speaks for workers that are slow to make another."""
 
+PATHS = ("/livez", "/readyz", "/startupz", "/metrics", "/status")
+"""Everything that is served here. The last shows who was refused what, and is not for everybody."""
+
 _log = log.get_logger("signproxy.admin")
 
 _GUARDS = (
@@ -37,7 +39,7 @@ _GUARDS = (
     "X-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\nVary: Accept\r\n"
 )
 _TEXT = "Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-_METRICS = f"Content-Type: {CONTENT_TYPE}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+_METRICS = "Content-Type: {}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nVary: Accept\r\n"
 _JSON = f"Content-Type: application/json\r\n{_GUARDS}"
 
 _NO_REPORT = "the workers do not answer\n"
@@ -88,6 +90,8 @@ class AdminHandler:
         if request.method not in ("GET", "HEAD"):
             return Reply(405, f"{_TEXT}Allow: GET, HEAD\r\n", b"GET or HEAD\n")
         path, _, query = request.raw_path.partition("?")
+        if path not in PATHS:
+            return _text(404, f"not found; there are {' '.join(PATHS)}\n")
         match path:
             case "/livez":
                 judgement, _ = await self._judged()
@@ -99,11 +103,9 @@ class AdminHandler:
             case "/readyz":
                 return await self._ready(request, query)
             case "/metrics":
-                return await self._exposition()
-            case "/status":
-                return await self._may_see(request) or await self._status(request, query)
+                return await self._exposition(",".join(request.headers.getall("Accept", [])))
             case _:
-                return _text(404, "not found; there are /livez /readyz /startupz /metrics /status\n")
+                return await self._may_see(request) or await self._status(request, query)
 
     async def _ready(self, request: web.BaseRequest, query: str) -> Reply:
         judgement, _ = await self._judged()
@@ -114,13 +116,14 @@ class AdminHandler:
             return _text(503, told)
         return _text(200, told if verbose else f"ok\n{told}")
 
-    async def _exposition(self) -> Reply:
+    async def _exposition(self, accept: str) -> Reply:
         judgement, report = await self._judged()
         if report is None:
             # Without the workers' counts the sum would fall, which a scraper takes for a restart of all of them.
             return _text(503, _NO_REPORT)
         show_fleet(self._metrics, report, judgement)
-        return Reply(200, _METRICS, self._metrics.render(*(worker.metrics for worker in report.workers)))
+        shown = self._metrics.render(*(worker.metrics for worker in report.workers), accept=accept)
+        return Reply(200, _METRICS.format(shown.content_type), shown.body)
 
     async def _status(self, request: web.BaseRequest, query: str) -> Reply:
         judgement, report = await self._judged()

@@ -22,14 +22,14 @@ from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import Allow, Principal, Subject
-from signproxy.s3.query import parse_query
 from signproxy.s3.storage import Stamp
+from signproxy.server import work
 from signproxy.server.bodies import FOR_TOO_MUCH, hear_out, read_whole
 from signproxy.server.calls import Call, find_call_of
 from signproxy.server.facade import Facade
 from signproxy.server.forsaken import forsake
 from signproxy.server.key_calls import KeyCalls
-from signproxy.server.limits import BYTES_PER_REQUEST, Hold, Limits
+from signproxy.server.limits import Hold, Limits
 from signproxy.server.message import (
     MAX_BULK_MESSAGE,
     SignMessage,
@@ -37,6 +37,7 @@ from signproxy.server.message import (
     read_bearer,
     read_message,
     read_request_id,
+    read_warehouse,
 )
 from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
@@ -106,6 +107,8 @@ class Handler:
         """Issues S3 keys; None where no listener takes any."""
         self.steering: Steering | None = None
         """Leads what cannot be signed safely to the S3 listener; None where that is switched off."""
+        self.listener = ""
+        """The URL of the S3 listener, for clients that sign by themselves; empty where they cannot be told one."""
 
     def reconfigure(
         self,
@@ -140,7 +143,7 @@ class Handler:
     async def __call__(self, request: web.BaseRequest) -> Reply:
         """Answer a request; whatever happens, exactly one event closes it."""
         headers = request.headers
-        passage = _passage(request.remote or "", headers)
+        passage = _passage(self._gate, request.remote or "", headers)
         late: Hold | None = None
         try:
             route = find_route(request.raw_path.partition("?")[0])
@@ -160,7 +163,7 @@ class Handler:
                     else:
                         reply = await self._own(passage, subject, route, request, token)
         except Refused as refused:
-            reply = self._steered(passage, refused) or self._refuse(passage, refused.reason, refused.detail)
+            reply = self._told(passage, refused)
             await hear_out(request, passage, refused.reason, reply)
         except (ConnectionError, web.RequestPayloadError) as gone:
             reply = self._refuse(passage, Reason.CLIENT_GONE, type(gone).__name__)
@@ -178,7 +181,7 @@ class Handler:
 
         The same steps in the same order as `__call__`, without a task: nearly every sign request is one of these.
         """
-        passage = _passage(remote, head.headers)
+        passage = _passage(self._gate, remote, head.headers)
         late: Hold | None = None
         try:
             path, _, query = head.path.partition("?")
@@ -200,9 +203,10 @@ class Handler:
             passage.subject = subject = Subject(principal, principal)
             # Before anything that costs more than knowing who asks.
             late = self.limits.admit(principal.name, passage.started_ns)
-            if len(body) >= BYTES_PER_REQUEST:
-                self.limits.charge(principal.name, len(body))
-            message = read_message(body)
+            message, charged = read_message(body), 0
+            if message.body:
+                charged = work.of_bulk_delete(message.body)
+                self.limits.charge(principal.name, charged, passage.started_ns)
             if query or message.properties is not None:
                 self._note(passage, subject, message, query)
             if self.facade is not None:
@@ -210,11 +214,11 @@ class Handler:
             allowed = self._gate.judge(passage, subject, route.address, route.target, message)
             if type(allowed) is not Allow:
                 forsake(allowed)
-                self.limits.give_back(principal.name, len(body))
+                self.limits.give_back(principal.name, charged)
                 return None
             reply = self._sign(passage, subject, allowed)
         except Refused as refused:
-            reply = self._steered(passage, refused) or self._refuse(passage, refused.reason, refused.detail)
+            reply = self._told(passage, refused)
         except Exception:  # noqa: BLE001 - see `__call__`
             reply = self._fail(passage)
         if late is not None or self._draining:
@@ -244,7 +248,7 @@ class Handler:
         if route.endpoint.method != request.method:
             raise Refused(Reason.METHOD_NOT_ALLOWED, f"{request.method} {request.raw_path!r}")
         if route.endpoint is _KEYS:
-            passage.kind = Kind.VEND
+            passage.kind = Kind.ISSUE
         elif route.endpoint is not _SIGN:
             passage.kind = Kind.CONFIG
         return None
@@ -266,14 +270,19 @@ class Handler:
     ) -> Reply:
         content = request.content
         body = content.read_nowait() if content.is_eof() else await read_whole(request, MAX_BULK_MESSAGE, BODY_TIMEOUT)
-        self.limits.charge(subject.caller.name, len(body))
+        name, charged = subject.caller.name, work.of_bytes(len(body))
+        self.limits.charge(name, charged, perf_counter_ns())
         message = read_message(body)
         query = request.raw_path.partition("?")[2]
         if query or message.properties is not None:
             self._note(passage, subject, message, query)
         if self.facade is not None:
             passage.bearer = self._authenticator.upstream_bearer(token)
-        allowed = self._gate.judge(passage, subject, route.address, route.target, message)
+        if not message.body:
+            allowed = self._gate.judge(passage, subject, route.address, route.target, message)
+        else:
+            self.limits.charge(name, work.of_bulk_delete(message.body), perf_counter_ns(), own=charged)
+            allowed = self._gate.judge_bulk(passage, subject, route.address, route.target, message)
         return self._sign(passage, subject, allowed if isinstance(allowed, Allow) else await allowed)
 
     def _note(self, passage: Passage, subject: Subject, message: SignMessage, query: str) -> None:
@@ -291,7 +300,8 @@ class Handler:
         facade = self.facade
         assert facade is not None  # noqa: S101 - without one nothing is a call
         with cast("Parsed", request.protocol).connection.needed():
-            reply = await facade.answer(passage, subject, token, call.address, call.call, request)
+            account = work.Account(self.limits, subject.caller.name)
+            reply = await facade.answer(passage, subject, token, call.address, call.call, request, account)
         reply.known = True
         await hear_out(request, passage, Reason.ALLOWED, reply)
         return reply
@@ -326,41 +336,40 @@ class Handler:
         self._recorder.signed(passage, allow)
         return answer(signed, passage.request_id, cache)
 
-    def _steered(self, passage: Passage, refused: Refused) -> Reply | None:
-        """Return the way to the S3 listener for what only it can judge; None for every other refusal."""
+    def _told(self, passage: Passage, refused: Refused) -> Reply:
+        """Return the way to the S3 listener for what only it can judge; the refusal of everything else."""
         steering, subject, wire = self.steering, passage.subject, passage.wire
-        if refused.reason is not _WITHOUT_BODY or steering is None or subject is None or wire is None:
-            return None
-        try:
-            steered = steering.steer(passage, subject, self._gate.state.catalogs[passage.catalog], wire)
-            if steered is None:
-                return None
-            self._recorder.passed(passage, 200, "bulk delete without body, led to the S3 listener")
-        except Refused as other:
-            return self._refuse(passage, other.reason, other.detail)
-        return answer(steered, passage.request_id)
+        if refused.reason is _WITHOUT_BODY and steering is not None and subject is not None and wire is not None:
+            try:
+                steered = steering.steer(passage, subject, self._gate.state.catalogs[passage.catalog], wire)
+                if steered is not None:
+                    self._recorder.passed(passage, 200, "bulk delete without body, led to the S3 listener")
+                    return answer(steered, passage.request_id)
+            except Refused as other:
+                refused = other
+            except Exception:  # noqa: BLE001 - no other wrapper is around this one
+                return self._fail(passage)
+        return self._refuse(passage, refused.reason, refused.detail)
 
     async def _config(
         self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, token: str
     ) -> Reply:
-        address = CatalogAddress(route.address.name, _warehouse(request.raw_path.partition("?")[2]))
+        address = CatalogAddress(route.address.name, read_warehouse(request.raw_path.partition("?")[2]))
         if self.facade is not None:
             with cast("Parsed", request.protocol).connection.needed():
                 reply = await self.facade.config(passage, subject, token, address, request)
             if reply is not None:
                 reply.known = True
                 return reply
-        signing = True
-        state = self._gate.state
+        state, signing = self._gate.state, True
         try:
             catalog = self._gate.catalog(passage, state, subject, address)
         except Refused as refused:
             if refused.reason not in (Reason.REMOTE_SIGNING_OFF, Reason.CATALOG_FEDERATED):
                 raise
             catalog, signing = state.catalogs[passage.catalog], False
-        config = client_config(
-            catalog, self._public_url, signing=signing, delegation=request.headers.get(DELEGATION_HEADER, "")
-        )
+        asked = request.headers.get(DELEGATION_HEADER, "")
+        config = client_config(catalog, self._public_url, signing=signing, delegation=asked, listener=self.listener)
         self._recorder.answered(passage)
         return answer(config, passage.request_id)
 
@@ -384,17 +393,7 @@ class Handler:
         return reply
 
 
-def _passage(remote: str, headers: Mapping[str, str]) -> Passage:
+def _passage(gate: Gate, remote: str, headers: Mapping[str, str]) -> Passage:
     event_id = new_event_id()
-    return Passage(
-        _KIND_SIGN,
-        event_id,
-        read_request_id(headers.get("X-Request-Id"), event_id),
-        remote,
-        headers.get("User-Agent", ""),
-    )
-
-
-def _warehouse(query: str) -> str | None:
-    """Return the catalog that `?warehouse=` names, if any."""
-    return parse_query(query).get("warehouse") if query else None
+    request_id = read_request_id(headers.get("X-Request-Id"), event_id)
+    return Passage(_KIND_SIGN, event_id, request_id, remote, headers.get("User-Agent", ""), gate.state)

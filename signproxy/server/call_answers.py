@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import assert_never
 
 import msgspec
 
 from signproxy.audit.event import Verdict
-from signproxy.catalog.answer import CHANGES, Change, list_answer, plain_answer, read_table
+from signproxy.catalog.answer import CHANGES, Change, TableAnswer, list_answer, plain_answer, read_table
 from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.call_body import CallBody, Creation
 from signproxy.catalog.etag import marked
@@ -25,14 +26,22 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
+from signproxy.gate.turns import in_pieces
 from signproxy.inventory.alarms import Refusal
-from signproxy.inventory.sighting import Staged
+from signproxy.inventory.chosen_places import may_be_s3
+from signproxy.inventory.sighting import Loaded, Staged, TableFacts
 from signproxy.model import Subject
 from signproxy.policy.catalog import Catalog
-from signproxy.server.grants import Granting
+from signproxy.policy.learning import Authorizer
+from signproxy.server import wire
+from signproxy.server.call_scope import check_call
+from signproxy.server.grants import Granting, signs
 from signproxy.server.reply import Reply
 from signproxy.server.seen import Seen
-from signproxy.server.wire import lines_of
+from signproxy.server.work import Account, of_call, of_list
+
+_UNSERVED = frozenset({Reason.LOCATION_DISPUTED, Reason.LOCATION_OUTSIDE_ROOTS, Reason.LOCATION_UNVOUCHED})
+"""Why none of a table's files, or of those below one of its paths, would be signed."""
 
 
 class Asking(msgspec.Struct, frozen=True):
@@ -55,6 +64,10 @@ class Asking(msgspec.Struct, frozen=True):
     """It was asked for only if it is another one than the caller has."""
     dropped: str | None = None
     """The UUID of the table that is to be dropped, where it was known before."""
+    chosen: bool = False
+    """Its caller chose a place; what the upstream made of that is judged once more."""
+    account: Account | None = None
+    """Where the work of its answer is charged; None where that has a bound of its own."""
 
 
 class CallAnswers:
@@ -78,7 +91,7 @@ class CallAnswers:
             self._recorder.passed(asking.passage, status)
             return self._reply(asking, answer, b"", etag=answer.headers.get("ETag", ""))
         if status >= 400:
-            return await self._error(asking, answer)
+            return await self._error(asking, answer, asked_at)
         if status >= 300:
             raise answer.invalid(f"status {status}")
         change = CHANGES[asking.call.kind]
@@ -87,6 +100,9 @@ class CallAnswers:
             self._recorder.passed(asking.passage, status)
             return self._reply(asking, answer, b"")
         content = await answer.whole()
+        if asking.account is not None and asking.effect is Effect.NONE:
+            # What is changed already is told of, whatever it costs.
+            asking.account.charge(of_call(len(content)))
         try:
             return await self._changed(asking, answer, change, content, asked_at)
         except Refused as refused:
@@ -101,10 +117,13 @@ class CallAnswers:
             case Change.SIGNER:
                 return await self._table(asking, answer, content, asked_at)
             case Change.LEARNED:
-                return await self._commit(asking, answer, content)
+                return await self._commit(asking, answer, content, asked_at)
             case Change.FILTERED:
                 gate, catalog, subject = self._gate, asking.catalog, asking.subject
-                content = list_answer(content, lambda namespace, name: gate.may_see(catalog, subject, namespace, name))
+                if asking.account is not None:
+                    asking.account.charge(of_list(content))
+                visible = partial(gate.may_see, catalog, subject)
+                content = await in_pieces(list_answer(content, visible))
             case Change.FIELDS:
                 content = plain_answer(asking.call.kind, content)
             case Change.MERGED | Change.EMPTY:
@@ -119,53 +138,92 @@ class CallAnswers:
         created = body if isinstance(body, Creation) else None
         table = read_table(content, call.namespace, call.name if created is None else created.name)
         facts, grant = table.facts, asking.grant
+        if call.kind is CallKind.LOAD_TABLE and subject.caller.scope is not None:
+            check_call(subject.caller.scope, call.kind, facts.uuid)
         # Of any other answer a client could go on using what was meant for this call alone.
         etag = answer.headers.get("ETag", "") if call.kind is CallKind.LOAD_TABLE else ""
-        refusal: Refusal | None = None
+        refusal = await self._unvouched(asking, facts) if answer.status == 200 else None
         if answer.status != 200:
             await self._seen.doubt(catalog, call, body)
+        elif refusal is not None:
+            await self._seen.changed(catalog, facts, asked_at, vouched=False)
         elif created is not None and created.staged:
             now = time.time()
-            staged = Staged(catalog.name, facts, subject.caller.name, self._granting.staged_until(now))
-            refusal = await self._seen.staged(staged)
+            until = self._granting.staged_until(now)
+            staged = Staged(catalog.name, facts, subject.caller.name, until, table.restricted)
+            refusal = await self._seen.staged(staged, catalog, subject, asking.bearer)
             grant = self._granting.of_staged(grant, staged)
         elif call.kind is CallKind.LOAD_TABLE:
-            refusal = await self._seen.loaded(catalog, facts, etag, asked_at, subject, asking.bearer)
+            await self._answered(asking, table, asked_at)
+            refusal = await self._seen.read(catalog, facts, etag, asked_at)
         else:
-            refusal = await self._seen.live(catalog, facts, etag)
-        grant = self._granting.of_table(grant, catalog, facts, subject, asking.bearer)
-        pieces = table.with_grant(address_of(catalog, facts.location), grant)
+            # The caller that made a table has yet to load it, where the upstream's word on that is what counts.
+            if table.restricted or catalog.authorizer is Authorizer.POLICY:
+                await self._answered(asking, table, asked_at)
+            refusal = await self._seen.made(catalog, facts, asked_at, subject, asking.bearer)
+        if created is not None and refusal is not None and self._is_unserved(catalog, facts, refusal):
+            return self._not_served(asking, created, refusal)
+        if not table.restricted:
+            grant = self._granting.of_table(grant, catalog, facts, subject, asking.bearer)
+        store = address_of(catalog, facts.location)
+        if store is not None:
+            store = store.through(self._granting.listener_for(offered=grant is not None))
+        pieces = table.with_grant(store, grant)
         self._recorder.passed(asking.passage, answer.status, _unbelieved(refusal))
         return self._reply(asking, answer, b"", pieces, etag=etag)
 
-    async def _commit(self, asking: Asking, answer: UpstreamAnswer, content: bytes) -> Reply:
+    def _is_unserved(self, catalog: Catalog, facts: TableFacts, refusal: Refusal) -> bool:
+        # A table in no store of S3 is none of signproxy's.
+        return refusal.reason in _UNSERVED and may_be_s3(facts.location) and signs(self._gate.state, catalog)
+
+    def _not_served(self, asking: Asking, created: Creation, refusal: Refusal) -> Reply:
+        """Say that nothing would be signed for a table, before anything is written into it."""
+        reason = Reason.LOCATION_CONFLICT if created.staged else Reason.TABLE_NOT_SERVED
+        self._recorder.passed(asking.passage, reason.status, _unbelieved(refusal), Verdict.DENY, reason)
+        return wire.refusal(reason, asking.passage.request_id)
+
+    async def _commit(self, asking: Asking, answer: UpstreamAnswer, content: bytes, asked_at: float) -> Reply:
         call, catalog = asking.call, asking.catalog
         table = read_table(content, call.namespace, call.name)
         refusal: Refusal | None = None
         if answer.status == 200:
-            refusal = await self._seen.live(catalog, table.facts, "")
+            if table.restricted:
+                # The specification has none here; an upstream that sends some means them.
+                await self._answered(asking, table, asked_at)
+            vouched = await self._unvouched(asking, table.facts) is None
+            refusal = await self._seen.changed(catalog, table.facts, asked_at, vouched=vouched)
         else:
             await self._seen.doubt(catalog, call, asking.body)
         self._recorder.passed(asking.passage, answer.status, _unbelieved(refusal))
         return self._reply(asking, answer, b"", table.of_commit())
 
-    async def _error(self, asking: Asking, answer: UpstreamAnswer) -> Reply:
+    async def _unvouched(self, asking: Asking, facts: TableFacts) -> Refusal | None:
+        """Return why a place that the caller chose is not believed; the upstream's own choices are not looked at."""
+        if not asking.chosen:
+            return None
+        return await self._seen.choices.believes(asking.catalog, asking.bound, asking.subject, asking.bearer, facts)
+
+    async def _answered(self, asking: Asking, table: TableAnswer, asked_at: float) -> None:
+        loaded = Loaded(table.facts, table.restricted)
+        await self._seen.answered(asking.catalog, loaded, asking.subject, asking.bearer, asked_at)
+
+    async def _error(self, asking: Asking, answer: UpstreamAnswer, asked_at: float) -> Reply:
         """Pass on what the upstream refuses or fails with; its status is what clients act on."""
         status, call, catalog = answer.status, asking.call, asking.catalog
         is_head = call.kind.method == "HEAD"
         error = error_of(status, b"" if is_head else await answer.problem())
         if status == 404 and (is_head or error.type):
             # Without a type it is some proxy's page, and says nothing of the table.
-            await self._seen.gone(catalog, call)
-        if status in (401, 403, 404, 419):
-            self._seen.denied(catalog, call, asking.subject, asking.bearer)
+            await self._seen.gone(catalog, call, asked_at)
+        if status in (401, 403, 419) or (status == 404 and error.type):
+            self._seen.denied(catalog, call, asking.subject, asking.bearer, asked_at)
         if status >= 500 and asking.effect is Effect.CHANGE:
             await self._seen.doubt(catalog, call, asking.body)
         verdict, reason = Verdict.ALLOW, Reason.ALLOWED
         if status in (401, 403, 419):
             verdict, reason = Verdict.DENY, reason_of_status(status)
         elif status >= 500:
-            verdict, reason = Verdict.ERROR, Reason.UPSTREAM_UNAVAILABLE
+            verdict, reason = Verdict.ERROR, reason_of_status(status)
         detail = f"the upstream answered {status} {error.type}".rstrip()
         self._recorder.passed(asking.passage, status, detail, verdict, reason)
         return self._reply(asking, answer, error.body)
@@ -179,7 +237,7 @@ class CallAnswers:
         own = marked(etag, asking.variant) if etag else None
         if own is not None:
             headers.append(("ETag", own))
-        return Reply(answer.status, lines_of(headers, asking.passage.request_id), content, pieces=pieces)
+        return Reply(answer.status, wire.lines_of(headers, asking.passage.request_id), content, pieces=pieces)
 
 
 def _unbelieved(refusal: Refusal | None) -> str:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from signproxy.catalog.upstream_spec import UpstreamSpec
 from signproxy.catalog.upstreams import PreparedUpstreams, Upstreams
 from signproxy.config.settings import Settings
+from signproxy.config.sightings import OnSightingsFault, SightingsSettings
+from signproxy.errors import SettingsInvalid
 from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.learned import LearnedTables
 from signproxy.inventory.learned_resolver import LearnedResolver
+from signproxy.inventory.registry import LocationRegistry
 from signproxy.policy.state import PolicyState
+from signproxy.sealing import Sealer
 from signproxy.server.facade import Facade
 from signproxy.server.grants import Granting
+from signproxy.server.inventory_keeper import InventoryKeeper, digest_of_upstream
 from signproxy.server.loader import UpstreamLoader
-from signproxy.server.measures import show_catalogs
+from signproxy.server.measures import show_catalogs, show_inventories
 from signproxy.server.report import UpstreamReport
 from signproxy.server.seals import Seals
 from signproxy.server.seen import Seen
 from signproxy.server.sightings import Share, Sightings
+from signproxy.server.sightings_file import SightingsFile
+from signproxy.server.sightings_journal import SightingsJournal
+from signproxy.telemetry.log import get_logger
 from signproxy.telemetry.metrics import Metrics
+
+_log = get_logger("signproxy.sightings")
 
 
 class Catalogs:
@@ -29,22 +40,29 @@ class Catalogs:
 
     def __init__(
         self,
-        state: Callable[[], PolicyState],
+        learned: tuple[LearnedTables, SightingsFile | None],
         authenticator: Authenticator,
         recorder: Recorder,
         metrics: Metrics,
         share: Share | None,
     ) -> None:
+        """`learned` is what `learned_tables` made."""
         self._authenticator = authenticator
         self._recorder = recorder
         self._metrics = metrics
         self._upstreams = Upstreams(metrics.upstream_seconds.observe)
-        self._learned = LearnedTables(state)
+        self._learned, self._file = learned
+        self._journal = None if self._file is None else SightingsJournal(self._file)
+        self._learned.registry.on_change = None if self._journal is None else self._journal.note
         self._loader = UpstreamLoader(self._upstreams)
         self.resolver = LearnedResolver(self._learned, self._loader)
         self.sightings = Sightings(self._learned.take, share)
+        if share is not None:
+            self.resolver.share(lambda live, asked: self.sightings.tell(live, asked=asked))
         self._facade: Facade | None = None
+        self._inventories = InventoryKeeper(self._learned, self._upstreams, self._file)
         show_catalogs(metrics, self._upstreams, self._learned)
+        show_inventories(metrics, self._inventories.states)
 
     @property
     def facade(self) -> Facade | None:
@@ -55,7 +73,8 @@ class Catalogs:
         """Answer by other settings from the next call on."""
         context = settings.context
         seconds = float(context.table_token_seconds) if context.table_tokens else None
-        granting = Granting(self._authenticator, seals.contexts, settings.advertised_url, seconds)
+        public, listener = settings.advertised_url, settings.s3.client_url
+        granting = Granting(self._authenticator, seals.contexts, public, seconds, listener)
         if self._facade is not None:
             self._facade.reconfigure(gate=gate, granting=granting)
             return
@@ -64,7 +83,7 @@ class Catalogs:
             granting=granting,
             authenticator=self._authenticator,
             upstreams=self._upstreams,
-            seen=Seen(self.sightings, self._learned, self._loader),
+            seen=Seen(self.sightings, self._learned, self._loader, self.resolver.departures),
             recorder=self._recorder,
             calls=self._metrics.catalog_calls,
         )
@@ -77,6 +96,10 @@ class Catalogs:
         """Put what was prepared in force, and forget what former upstreams told."""
         for catalog in self._upstreams.commit(prepared):
             self._learned.forget(catalog)
+        specs = [bound.upstream.spec for bound in prepared.bound.values()]
+        for spec in specs:
+            self._learned.registry.note_upstream(spec.catalog, digest_of_upstream(spec))
+        self._inventories.require(specs)
 
     async def discard(self, prepared: PreparedUpstreams) -> None:
         """Give up what was prepared."""
@@ -93,9 +116,21 @@ class Catalogs:
                 health.problem,
                 health.in_flight,
                 len(self._learned.ground.of(health.catalog).by_name),
+                self._inventories.report(health.catalog),
             )
             for health in self._upstreams.reports()
         )
+
+    def problems(self) -> dict[str, str]:
+        """Return what keeps the process from being ready: inventories that are missing, where the settings want any."""
+        return {"inventory": self._inventories.problem()} if self._inventories.states else {}
+
+    @property
+    def sightings_problem(self) -> str:
+        """Why what is learned does not outlive this process, where it should; empty where it does."""
+        if self._learned.registry.full:
+            return "more tables than are remembered (`sightings.max_tables`): the places of new ones are not kept"
+        return "" if self._journal is None else self._journal.problem
 
     @property
     def alarms(self) -> int:
@@ -106,5 +141,28 @@ class Catalogs:
         """End every question and connection."""
         if self._facade is not None:
             await self._facade.aclose()
+        await self._inventories.aclose()
         await self.resolver.aclose()
+        if self._journal is not None:
+            await self._journal.aclose()
         await self._upstreams.aclose()
+
+
+def learned_tables(
+    state: Callable[[], PolicyState], settings: SightingsSettings, sealer: Sealer
+) -> tuple[LearnedTables, SightingsFile | None]:
+    """Return an upstream's tables as far as they are known from before, and the file that keeps them, if there is one.
+
+    Raise SettingsInvalid for a file that cannot be read, unless the settings say to begin anew.
+    """
+    learned = LearnedTables(state, registry=LocationRegistry(settings.max_tables))
+    if not settings.file:
+        return learned, None
+    file = SightingsFile(Path(settings.file), sealer, settings.max_mib << 20)
+    try:
+        learned.registry.replay(file.load())
+    except SettingsInvalid as invalid:
+        if settings.on_fault is OnSightingsFault.REFUSE:
+            raise
+        _log.error("sightings begin anew", problem=str(invalid), aside=str(file.begin_anew()))
+    return learned, file

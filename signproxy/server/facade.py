@@ -13,10 +13,21 @@ import time
 from aiohttp import web
 
 from signproxy.audit.event import Kind
+from signproxy.catalog.access import DELEGATION_HEADER, is_offered
 from signproxy.catalog.call import CallKind, CatalogCall
-from signproxy.catalog.call_body import CallBody, Creation, NamespaceCreation, Renaming, read_body, reads_body
+from signproxy.catalog.call_body import (
+    AT_ONCE,
+    CallBody,
+    Creation,
+    NamespaceCreation,
+    Renaming,
+    read_body,
+    read_transaction,
+    reads_body,
+)
 from signproxy.catalog.carried import APPLICATION_HEADER, QUERY_HEADER, CarriedContext, word
-from signproxy.catalog.client_config import DELEGATION_HEADER, client_config
+from signproxy.catalog.chosen_locations import ChosenLocations, may_choose, read_chosen
+from signproxy.catalog.client_config import client_config
 from signproxy.catalog.config_answer import config_answer
 from signproxy.catalog.etag import unmarked
 from signproxy.catalog.needs import needs
@@ -30,11 +41,14 @@ from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
+from signproxy.gate.turns import in_pieces
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NamedTable, Subject
 from signproxy.policy.catalog import Catalog
+from signproxy.server import work
 from signproxy.server.bodies import MAX_CALL, Arriving, read_whole
 from signproxy.server.call_answers import Asking, CallAnswers
+from signproxy.server.call_scope import check_call
 from signproxy.server.grants import Granting, signs
 from signproxy.server.reply import Reply
 from signproxy.server.seen import Seen
@@ -125,14 +139,16 @@ class Facade:
         request: web.BaseRequest,
     ) -> Reply | None:
         """Answer `GET /v1/config`, the warehouse being in the address; None, and no event, without an upstream."""
-        found = self._bound(passage, subject, self._without_own_warehouse(address))
+        address, warehouse = self._warehouse(address)
+        found = self._bound(passage, subject, address)
         if found is None:
             return None
         catalog, bound = found
         passage.kind, passage.method, passage.call = Kind.CATALOG, request.method, _CONFIG.kind.name.lower()
         authorization = await self._authorization(passage, subject, token, bound)
         headers = self._headers(passage, request, bound, authorization)
-        question = Question("GET", bound.paths.config_target, headers, within=bound.upstream.spec.times.answer)
+        target = bound.paths.config_target_of(warehouse) if warehouse else bound.paths.config_target
+        question = Question("GET", target, headers, within=bound.upstream.spec.times.answer)
         delegation = request.headers.get(DELEGATION_HEADER, "")
         async with await bound.upstream.ask(question) as answer:
             asking = Asking(passage, subject, passage.bearer, catalog, bound, _CONFIG, None, None, "", Effect.NONE)
@@ -141,10 +157,20 @@ class Facade:
             if answer.status != 200:
                 raise answer.invalid(f"status {answer.status} to a request for the configuration")
             content = await answer.whole(MAX_CONFIG)
-            bound.paths.note(content)
+            if not warehouse:
+                bound.paths.note(content)
+            elif not await bound.paths.leads_here(content, authorization, passage.request_id):
+                detail = f"warehouse {warehouse!r} of the upstream is another one than that of {catalog.name!r}"
+                raise Refused(Reason.CATALOG_UNKNOWN, detail)
             state = self._gate.state
+            signing = signs(state, catalog)
+            offered = signing and is_offered(bound.upstream.spec.offer, delegation)
             own = client_config(
-                catalog, self._granting.public_url, signing=signs(state, catalog), delegation=delegation
+                catalog,
+                self._granting.public_url,
+                signing=signing,
+                delegation=delegation,
+                listener=self._granting.listener_for(offered=offered),
             )
             content = config_answer(content, own)
         self._recorder.passed(passage, 200)
@@ -158,6 +184,7 @@ class Facade:
         address: CatalogAddress,
         call: CatalogCall,
         request: web.BaseRequest,
+        account: work.Account,
     ) -> Reply:
         """Answer any other call. Raise Refused."""
         found = self._bound(passage, subject, address)
@@ -170,14 +197,19 @@ class Facade:
         _check_query(query)
         said: CallBody | None = None
         body: Body | None = None
-        if reads_body(call.kind):
+        chosen: tuple[ChosenLocations, ...] = ()
+        if reads_body(call.kind) or may_choose(call.kind):
             content = await read_whole(request, MAX_CALL)
-            said = read_body(call, content)
+            account.charge(work.of_call(len(content)))
+            said = await self._said(call, content, account)
+            chosen = await in_pieces(read_chosen(call, said, content))
             body = Whole(content)
         elif call.kind.method == "POST":
             body = Arriving(request)
         passage.target = _target(call, said)
-        for need in needs(call, query, said):
+        for number, need in enumerate(needs(call, query, said)):
+            if number % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
             place = CallPlace(need.namespace, need.name, need.made)
             catalog = self._gate.admit_call(passage, subject, address, need.privileges, place)
         if call.kind is CallKind.LOAD_CREDENTIALS:
@@ -185,12 +217,20 @@ class Facade:
             self._recorder.passed(passage, 200)
             return Reply(200, f"{JSON}{lines_of((), passage.request_id)}", _NO_CREDENTIALS)
         authorization = await self._authorization(passage, subject, token, bound)
+        if subject.caller.scope is not None:
+            # By name alone it would be good for whatever takes the name of its table.
+            uuid = await self._seen.known_uuid(catalog, call, subject, passage.bearer)
+            check_call(subject.caller.scope, call.kind, uuid)
+        if chosen:
+            await self._seen.choices.check(catalog, bound, subject, passage.bearer, chosen)
+            if signs(self._gate.state, catalog):
+                await self._seen.conflicts.check(catalog, subject, passage.bearer, chosen)
         target = await bound.paths.target(call.path, query, authorization, passage.request_id)
         state, headers = self._gate.state, request.headers
         grant = self._granting.offered(state, catalog, bound.upstream.spec.offer, passage, headers)
         variant = self._granting.variant(grant, state, passage.wall)
         sent = self._headers(passage, request, bound, authorization)
-        if said is not None:
+        if isinstance(body, Whole):
             # What was judged was read as UTF-8: a charset would have the upstream read something else.
             sent = [(name, value) for name, value in sent if name.lower() != "content-type"]
             sent.append(("Content-Type", "application/json"))
@@ -210,12 +250,23 @@ class Facade:
             Effect.NONE if call.kind in _CHANGE_NOTHING else Effect.CHANGE,
             known is not None,
             # Of the table as it was before: another may have its name once the answer is there.
-            await self._seen.before_drop(catalog, call, subject, passage.bearer)
+            await self._seen.removable(catalog, call, subject, passage.bearer)
             if call.kind is CallKind.DROP_TABLE
             else None,
+            bool(chosen),
+            account,
         )
         question = Question(call.kind.method, target, sent, asking.effect, body)
         return await (self._ask(asking, question) if asking.effect is Effect.NONE else self._change(asking, question))
+
+    async def _said(self, call: CatalogCall, content: bytes, account: work.Account) -> CallBody | None:
+        """Return what a body names. The tables of a transaction are charged before they are read, some at a time."""
+        if call.kind is not CallKind.COMMIT_TRANSACTION:
+            return read_body(call, content)
+        own = work.of_call(len(content))
+        return await in_pieces(
+            read_transaction(content, lambda tables: account.charge(work.of_tables(tables), own=own))
+        )
 
     async def tokens(self, passage: Passage, address: CatalogAddress, request: web.BaseRequest) -> Reply:
         """Answer `POST /v1/oauth/tokens`. Raise Refused."""
@@ -267,12 +318,20 @@ class Facade:
         bound = self._upstreams.of(catalog.name)
         return None if bound is None or catalog.learning is None else (catalog, bound)
 
-    def _without_own_warehouse(self, address: CatalogAddress) -> CatalogAddress:
-        """Leave out a warehouse that is the upstream's: clients keep the one that they had without signproxy."""
-        bound = None if address.name is None else self._upstreams.of(address.name)
-        if bound is not None and address.prefix and bound.upstream.spec.warehouse == address.prefix:
-            return CatalogAddress(address.name)
-        return address
+    def _warehouse(self, address: CatalogAddress) -> tuple[CatalogAddress, str]:
+        """Return the catalog that is asked for, and a warehouse that it does not answer to: the upstream may know it.
+
+        Only where the path fixes the catalog. The upstream's own warehouse is the catalog's: clients keep the one that
+        they had without signproxy.
+        """
+        name, warehouse = address.name, address.prefix
+        bound = None if name is None else self._upstreams.of(name)
+        if name is None or bound is None or not warehouse:
+            return address, ""
+        known = self._gate.state.catalog_of_prefix(warehouse)
+        if known is not None and known.name == name:
+            return address, ""
+        return CatalogAddress(name), "" if warehouse == bound.upstream.spec.warehouse else warehouse
 
     async def _authorization(self, passage: Passage, subject: Subject, token: str, bound: Bound) -> str | None:
         passage.bearer = self._authenticator.upstream_bearer(token)

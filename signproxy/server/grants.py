@@ -21,12 +21,21 @@ from signproxy.policy.state import PolicyState
 class Granting:
     """Makes grants by the settings in force."""
 
-    __slots__ = ("_authenticator", "_token_seconds", "contexts", "public_url")
+    __slots__ = ("_authenticator", "_listener", "_token_seconds", "contexts", "public_url")
 
     def __init__(
-        self, authenticator: Authenticator, contexts: Contexts, public_url: str, token_seconds: float | None
+        self,
+        authenticator: Authenticator,
+        contexts: Contexts,
+        public_url: str,
+        token_seconds: float | None,
+        listener: str = "",
     ) -> None:
-        """`token_seconds` is how long table tokens live; None where they are switched off."""
+        """`token_seconds` is how long table tokens live; None where they are switched off.
+
+        `listener` is the S3 listener's URL; empty where there is none that clients can be told.
+        """
+        self._listener = listener
         self._authenticator = authenticator
         self.contexts = contexts
         self.public_url = public_url
@@ -48,7 +57,9 @@ class Granting:
 
     def variant(self, grant: SignerGrant | None, state: PolicyState, now: float) -> str:
         """Return what tells answers that are made now from others. With tokens they are others after half a life."""
-        if grant is None or self._token_seconds is None:
+        if grant is None:
+            return variant_of(None, state.rev, self._listener)
+        if self._token_seconds is None:
             return variant_of(grant, state.rev)
         return variant_of(grant, state.rev, str(int(2 * now / self._token_seconds)))
 
@@ -68,6 +79,13 @@ class Granting:
         if grant is None or not context:
             return grant
         return msgspec.structs.replace(grant, context={**grant.context, CONTEXT: context})
+
+    def listener_for(self, *, offered: bool) -> str:
+        """Return where a caller sends its S3 requests: the S3 listener's URL, empty for the store.
+
+        Who is offered to have requests signed sends them to the store; all others sign by themselves.
+        """
+        return "" if offered else self._listener
 
     def staged_until(self, now: float) -> float:
         """Return until when files are signed for a table that is staged now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from signproxy.inventory.sighting import Live, Renamed, Sighting, Staged
+from signproxy.inventory.sighting import Answered, Live, Renamed, Sighting, Staged
 
 Place = tuple[str, str, str]
 """Catalog, namespace and name."""
@@ -16,6 +16,13 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
     sighting: Sighting
     at: float
     """Seconds of the machine's monotonic clock, which its processes have in common."""
+    sent: float | None = None
+    """When the call was sent of which it was the answer, by the same clock; None where that is `at`."""
+
+    @property
+    def begun(self) -> float:
+        """When the call was sent: what it tells may be as old."""
+        return self.at if self.sent is None else self.sent
 
 
 def places_of(sighting: Sighting) -> tuple[Place, ...]:
@@ -28,5 +35,8 @@ def places_of(sighting: Sighting) -> tuple[Place, ...]:
                 (sighting.catalog, sighting.namespace, sighting.name),
                 (sighting.catalog, sighting.to_namespace, sighting.to_name),
             )
+        case Answered():
+            # It is a principal's, and says nothing of where the table is.
+            return ()
         case _:
             return ((sighting.catalog, sighting.namespace, sighting.name),)

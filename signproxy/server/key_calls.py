@@ -20,7 +20,7 @@ from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.emulated import EmulatedKeys, IssuedKey, Parts
-from signproxy.model import NAMESPACE_SEPARATOR, KeyScope, NamedTable, Subject
+from signproxy.model import NAMESPACE_SEPARATOR, KeyScope, NamedTable, Subject, TableId
 from signproxy.server.bodies import read_whole
 from signproxy.server.reply import Reply
 from signproxy.server.wire import NO_STORE, answer
@@ -82,7 +82,12 @@ class KeyCalls:
         scope = self._scope(passage, subject, address, asked)
         seconds = float("inf") if asked.seconds is None else float(asked.seconds)
         parts = Parts.TWO if asked.without_token else Parts.THREE
+        self._check_restrictions(passage, subject, scope)
         issued = self._keys.issue(subject.caller, scope, seconds, passage.wall, passage.bearer, parts=parts)
+        held = subject.caller.scope
+        if scope is None and held is not None:
+            # A key that is asked for with a table's token opens that table alone.
+            passage.catalog, passage.target = held.catalog, NamedTable(held.namespace, held.name)
         told = _told(issued)
         passage.access_key_id = issued.access_key_id[-_HINT:]
         passage.expires_at = told.expires_at
@@ -90,6 +95,15 @@ class KeyCalls:
         reply = answer(told, passage.request_id, NO_STORE)
         reply.known = True
         return reply
+
+    def _check_restrictions(self, passage: Passage, subject: Subject, scope: KeyScope | None) -> None:
+        """Refuse a key for a table whose files the upstream is known to keep from the caller."""
+        held = subject.caller.scope
+        tables = [] if held is None else [TableId(held.catalog, held.namespace, held.name)]
+        if scope is not None and scope.table:
+            tables.append(TableId(scope.catalog, scope.namespace, scope.table))
+        for table in tables:
+            self._gate.check_restrictions(passage, subject, table)
 
     def _scope(self, passage: Passage, subject: Subject, address: CatalogAddress, asked: KeyRequest) -> KeyScope | None:
         """Return what the key is limited to, in a catalog that its holder may know of; None for no limit at all.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
+from signproxy.server.backpressure import Backpressure
 
 _SECOND = 1_000_000_000
 
@@ -26,9 +27,6 @@ _GOLDEN = 0.6180339887498949
 
 SHARE_OF_HELD = 2
 """One connection in two may wait for a held answer; callers and strangers are counted apart."""
-
-BYTES_PER_REQUEST = 4096
-"""A message counts once more for each of these: a bulk delete of 150 KB takes as long as forty signatures."""
 
 _SWEEP_AT = 1024
 """Names that are kept before the idle ones among them are looked for."""
@@ -103,6 +101,7 @@ class Limits:
         "_tolerance",
         "_total",
         "_waiting",
+        "backpressure",
         "callers",
         "connections",
         "in_flight",
@@ -116,6 +115,7 @@ class Limits:
         self._stranger_due = 0
         self.in_flight = 0
         self.connections = Connections(settings.connections)
+        self.backpressure = Backpressure()
         self.callers = Held(0)
         self.strangers = Held(0)
         self.replace(settings)
@@ -155,15 +155,26 @@ class Limits:
         self._due[principal] = max(due, now) + self._interval
         return True
 
-    def give_back(self, principal: str, size: int) -> None:
-        """Uncount a request, and its message, that begins anew."""
-        self._due[principal] -= (1 + size // BYTES_PER_REQUEST) * self._interval
-
-    def charge(self, principal: str, size: int) -> None:
-        """Count a message of so many bytes for what it costs; the request itself is counted already."""
+    def give_back(self, principal: str, requests: int = 0) -> None:
+        """Uncount a request, and what it was charged besides; of a name forgotten meanwhile nothing is left to it."""
         due = self._due.get(principal)
         if due is not None:
-            self._due[principal] = due + size // BYTES_PER_REQUEST * self._interval
+            self._due[principal] = due - (1 + requests) * self._interval
+
+    def charge(self, principal: str, requests: int, now: int, *, own: int = 0) -> None:
+        """Count work that costs as much as so many requests, before it is done.
+
+        The request itself is counted already, and `own` is what was charged for it. However much it is, it is let
+        through where nothing else is owed. Raise Refused where more is owed than may come at once: of requests of one
+        caller that came together, others were charged first.
+        """
+        if requests <= 0:
+            return
+        due = max(self._due.get(principal, 0), now)
+        early = due - now - self._tolerance - (1 + own) * self._interval
+        if early > LONGEST_WAIT * _SECOND:
+            raise Refused(Reason.RATE_LIMITED, f"{early / _SECOND:.3f} s early, and {requests} requests' worth of work")
+        self._due[principal] = due + requests * self._interval
 
     def stranger(self, now: int) -> Hold | None:
         """Count a refusal of somebody who is not known; return how long it is held back, if at all."""

@@ -6,9 +6,11 @@ from signproxy.catalog.answer import read_table
 from signproxy.catalog.call import table_path
 from signproxy.catalog.upstream import Question
 from signproxy.catalog.upstream_fault import reason_of_status
+from signproxy.catalog.upstream_spec import ServiceToken
 from signproxy.catalog.upstreams import Upstreams
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.sighting import Loaded
+from signproxy.inventory.vouchers import AsksAs
 from signproxy.model import Subject
 
 _NOT_FOR_HIM = frozenset({403, 404})
@@ -25,7 +27,13 @@ class UpstreamLoader:
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
 
-    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> TableFacts | None:
+    def asks_as(self, catalog: str) -> AsksAs:
+        """Return as whom the upstream of a catalog is asked."""
+        bound = self._upstreams.of(catalog)
+        service = bound is not None and isinstance(bound.upstream.spec.forwarding, ServiceToken)
+        return AsksAs.SERVICE if service else AsksAs.CALLER
+
+    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:
         """Return what the upstream says of a table; None where there is none for this caller. Raise Refused."""
         bound = self._upstreams.of(catalog)
         if bound is None:
@@ -41,7 +49,8 @@ class UpstreamLoader:
             headers.append(("Authorization", authorization))
         async with await upstream.ask(Question("GET", target, headers, within=upstream.spec.times.load)) as answer:
             if answer.status == 200:
-                return read_table(await answer.whole(), namespace, name).facts
+                table = read_table(await answer.whole(), namespace, name)
+                return Loaded(table.facts, table.restricted)
             if answer.status in _NOT_FOR_HIM:
                 return None
             raise Refused(reason_of_status(answer.status), f"table {name!r}: status {answer.status} of the upstream")

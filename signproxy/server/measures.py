@@ -9,6 +9,7 @@ from signproxy.catalog.upstreams import Upstreams
 from signproxy.credentials.store import CredentialStore
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.learned import LearnedTables
+from signproxy.server.inventory_keeper import InventoryState
 from signproxy.server.limits import Limits
 from signproxy.server.readiness import Judgement
 from signproxy.server.report import FleetReport
@@ -58,6 +59,12 @@ def show_catalogs(metrics: Metrics, upstreams: Upstreams, learned: LearnedTables
     metrics.learned_alarms.read_from(lambda: {(kind.value,): count for kind, count in learned.alarms.counts.items()})
 
 
+def show_inventories(metrics: Metrics, states: Mapping[str, InventoryState]) -> None:
+    """Let the metrics of a worker read how old its inventories are."""
+    metrics.inventory_taken.read_from(lambda: {(name,): state.taken_at for name, state in states.items()})
+    metrics.inventory_tables.read_from(lambda: {(name,): state.tables for name, state in states.items()})
+
+
 def show_limits(metrics: Metrics, limits: Limits) -> None:
     """Let the metrics of a worker read what its limits kept away."""
     connections = limits.connections
@@ -68,6 +75,7 @@ def show_limits(metrics: Metrics, limits: Limits) -> None:
             ("unread",): connections.unread,
         }
     )
+    metrics.audit_backpressure.read_from(lambda: {(): limits.backpressure.total})
     metrics.answers_held.read_from(lambda: {("known",): limits.callers.total, ("unknown",): limits.strangers.total})
 
 

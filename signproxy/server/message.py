@@ -9,6 +9,7 @@ import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.identity.table_token import is_table_token
+from signproxy.s3.query import parse_query
 from signproxy.s3.request import WireRequest
 
 MAX_MESSAGE = 64 * 1024
@@ -70,3 +71,8 @@ def read_request_id(given: str | None, own: str) -> str:
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
     return own
+
+
+def read_warehouse(query: str) -> str | None:
+    """Return the catalog that `?warehouse=` names, if any."""
+    return parse_query(query).get("warehouse") if query else None

@@ -11,7 +11,8 @@ import re
 from signproxy.identity.authenticator import Known
 
 # Possessive: a value of blanks that does not end as it should would else be tried once for each of them.
-_LINE = re.compile(r"(?m)^([!#$%&'*+\-.^_`|~0-9A-Za-z]++):[ \t]*+([\t\x20-\x7e]*+)\r\n")
+# Blanks that end a value are no part of it: aiohttp's parser takes them off.
+_LINE = re.compile(r"(?m)^([!#$%&'*+\-.^_`|~0-9A-Za-z]++):[ \t]*+([\t\x20-\x7e]*+)(?<![ \t])\r\n")
 _PATH = re.compile(r"/[!-~]*")
 _VERSION = b" HTTP/1.1"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from signproxy.catalog.upstreams import PreparedUpstreams
@@ -9,9 +11,11 @@ from signproxy.credentials.store import Prepared as PreparedCredentials
 from signproxy.identity.authenticator import PreparedIssuers
 from signproxy.server.fleet import Candidate
 from signproxy.server.generation import Generation
-from signproxy.server.s3.service import S3Prepared
 from signproxy.server.seals import Seals
 from signproxy.server.tls import PreparedCertificate
+
+if TYPE_CHECKING:
+    from signproxy.server.s3.service import S3Prepared
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from signproxy.inventory.sighting import Changed, Gone, Live
+from signproxy.inventory.sighting import Answered, Changed, Gone, Live
 from signproxy.server.delivery import Delivery
 from signproxy.server.heard import Heard, Place, places_of
 
@@ -14,6 +15,9 @@ HEAR_SECONDS = 1.0
 
 KEPT = 10_000
 """Sightings that a worker which starts later is told; at most a kilobyte each. Older tables it loads for itself."""
+
+ANSWERS_KEPT = 10_000
+"""Upstreams' answers to callers that such a worker is told; some 500 bytes each."""
 
 PAGE = 1_000
 """Sightings in one message."""
@@ -57,6 +61,8 @@ class _Recent:
         self._kept: dict[int, Heard] = {}
         self._last: dict[Place, int] = {}
         """The last sighting of each place."""
+        self._answers: OrderedDict[tuple[str, str, str, str, bytes], Heard] = OrderedDict()
+        """What upstreams answered single callers; it moves no table."""
         self._number = 0
 
     def add(self, heard: Heard) -> None:
@@ -65,6 +71,14 @@ class _Recent:
         It keeps its turn: whoever was seen first in a place keeps it.
         """
         places = places_of(heard.sighting)
+        sighting = heard.sighting
+        if isinstance(sighting, Answered):
+            asked = (sighting.catalog, sighting.namespace, sighting.name, sighting.principal, sighting.token)
+            self._answers.pop(asked, None)
+            self._answers[asked] = heard
+            if len(self._answers) > ANSWERS_KEPT:
+                self._answers.popitem(last=False)
+            return
         if isinstance(heard.sighting, Gone | Changed) and places[0] not in self._last:
             # It only casts doubt on what is known; names that somebody makes up must not push out what is.
             return
@@ -79,7 +93,7 @@ class _Recent:
 
     def all(self) -> tuple[Heard, ...]:
         """Return what is kept."""
-        return tuple(self._kept.values())
+        return *self._kept.values(), *self._answers.values()
 
     def _forget(self, number: int) -> None:
         for place in places_of(self._kept.pop(number).sighting):

@@ -52,6 +52,19 @@ class AuditReport(msgspec.Struct, frozen=True):
     """Why they are not; empty where they are."""
 
 
+class InventoryReport(msgspec.Struct, frozen=True):
+    """The inventory of an upstream's tables."""
+
+    taken_at: float
+    """Unix time of the beginning of the last complete one; 0 before the first."""
+    tables: int
+    """That it holds, or that were listed so far."""
+    unreadable: tuple[str, ...]
+    """Tables that the upstream lists and cannot load, some of them."""
+    problem: str
+    """Of the last attempt; empty once one succeeded after it."""
+
+
 class UpstreamReport(msgspec.Struct, frozen=True):
     """The upstream of a catalog, and what was learned from it."""
 
@@ -65,6 +78,8 @@ class UpstreamReport(msgspec.Struct, frozen=True):
     in_flight: int
     tables: int
     """That are known."""
+    inventory: InventoryReport | None = None
+    """None where the settings want none."""
 
 
 class CertificateReport(msgspec.Struct, frozen=True):
@@ -100,6 +115,8 @@ class WorkerReport(msgspec.Struct, frozen=True):
     upstreams: tuple[UpstreamReport, ...] = ()
     alarms: int = 0
     """Locations of learned tables that were not believed, since the start."""
+    sightings_problem: str = ""
+    """Why what is learned of places does not outlive the process, where it should."""
 
 
 class ReloadReport(msgspec.Struct, frozen=True):

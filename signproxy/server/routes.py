@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from signproxy.catalog.names import MAX_LEVELS
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.model import BY_LOCATION, NAMESPACE_SEPARATOR, NamedTable, Target
@@ -37,6 +38,34 @@ class Endpoint(Enum):
 
     def __init__(self, method: str, _what: str = "") -> None:
         self.method = method
+
+
+ROUTES = (
+    ("v1/config", Endpoint.CONFIG),
+    ("v1/s3-keys", Endpoint.KEYS),
+    ("v1/aws/s3/sign", Endpoint.SIGN),
+    ("s3-sign/v1/namespaces/{namespace}/tables/{table}", Endpoint.SIGN),
+    ("s3-sign/v1/{prefix}/namespaces/{namespace}/tables/{table}", Endpoint.SIGN),
+    ("v1/namespaces/{namespace}/tables/{table}/sign", Endpoint.SIGN),
+    ("v1/{prefix}/namespaces/{namespace}/tables/{table}/sign", Endpoint.SIGN),
+    ("{prefix}/v1/aws/s3/sign", Endpoint.SIGN),
+    ("{prefix}/v1/s3-keys", Endpoint.KEYS),
+)
+"""Every route below a mount but catalog calls, which are the rest of `v1/`: `CallKind` has those.
+
+In the order in which they are tried: static routes win over a {prefix} of the same spelling.
+"""
+
+
+def _by_length() -> dict[int, list[tuple[tuple[str, ...], Endpoint]]]:
+    shapes: dict[int, list[tuple[tuple[str, ...], Endpoint]]] = {}
+    for path, endpoint in ROUTES:
+        shape = tuple(path.split("/"))
+        shapes.setdefault(len(shape), []).append((shape, endpoint))
+    return shapes
+
+
+_SHAPES = _by_length()
 
 
 class Route(msgspec.Struct, frozen=True, gc=False):
@@ -81,41 +110,38 @@ def _parse(raw_path: str) -> Route:
 
 
 def _below(parts: list[str], catalog: str | None, raw_path: str) -> Route:
-    # Static routes win over a {prefix} of the same spelling, so they are matched first.
-    match parts:
-        case ["v1", "config"]:
-            return Route(Endpoint.CONFIG, CatalogAddress(catalog))
-        case ["v1", "s3-keys"]:
-            return Route(Endpoint.KEYS, CatalogAddress(catalog))
-        case ["v1", "aws", "s3", "sign"]:
-            return Route(Endpoint.SIGN, CatalogAddress(catalog))
-        case ["s3-sign", "v1", "namespaces", namespace, "tables", table]:
-            return _table(catalog, None, namespace, table)
-        case ["s3-sign", "v1", prefix, "namespaces", namespace, "tables", table]:
-            return _table(catalog, prefix, namespace, table)
-        case ["v1", "namespaces", namespace, "tables", table, "sign"]:
-            return _table(catalog, None, namespace, table)
-        case ["v1", prefix, "namespaces", namespace, "tables", table, "sign"]:
-            return _table(catalog, prefix, namespace, table)
-        case [prefix, "v1", "aws", "s3", "sign"]:
-            return Route(Endpoint.SIGN, CatalogAddress(catalog, prefix_of(prefix)))
-        case [prefix, "v1", "s3-keys"]:
-            return Route(Endpoint.KEYS, CatalogAddress(catalog, prefix_of(prefix)))
-        case ["v1", *below] if below:
-            return Route(Endpoint.CALL, CatalogAddress(catalog), parts=tuple(below))
-        case _:
-            raise Refused(Reason.ROUTE_UNKNOWN, f"path {raw_path!r}")
+    for shape, endpoint in _SHAPES.get(len(parts), ()):
+        named = _names(shape, parts)
+        if named is not None:
+            return _route(endpoint, catalog, **named)
+    if len(parts) > 1 and parts[0] == "v1":
+        return Route(Endpoint.CALL, CatalogAddress(catalog), parts=tuple(parts[1:]))
+    raise Refused(Reason.ROUTE_UNKNOWN, f"path {raw_path!r}")
 
 
-def _table(catalog: str | None, prefix: str | None, namespace: str, table: str) -> Route:
-    levels = _decode(namespace, separator=True)
-    if not all(levels.split(NAMESPACE_SEPARATOR)):
-        raise Refused(Reason.ROUTE_MALFORMED, f"namespace {namespace!r} has an empty level")
-    return Route(
-        Endpoint.SIGN,
-        CatalogAddress(catalog, None if prefix is None else prefix_of(prefix)),
-        NamedTable(levels, _decode(table)),
-    )
+def _names(shape: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
+    """Return what stands for the names of a shape; None where the path is of another one."""
+    named = {}
+    for expected, part in zip(shape, parts, strict=True):
+        if expected[0] == "{":
+            named[expected[1:-1]] = part
+        elif expected != part:
+            return None
+    return named
+
+
+def _route(
+    endpoint: Endpoint, catalog: str | None, prefix: str | None = None, namespace: str | None = None, table: str = ""
+) -> Route:
+    target: Target = BY_LOCATION
+    if namespace is not None:
+        levels = _decode(namespace, separator=True)
+        if not all(levels.split(NAMESPACE_SEPARATOR)):
+            raise Refused(Reason.ROUTE_MALFORMED, f"namespace {namespace!r} has an empty level")
+        if levels.count(NAMESPACE_SEPARATOR) >= MAX_LEVELS:
+            raise Refused(Reason.ROUTE_MALFORMED, f"a namespace of more than {MAX_LEVELS} levels")
+        target = NamedTable(levels, _decode(table))
+    return Route(endpoint, CatalogAddress(catalog, None if prefix is None else prefix_of(prefix)), target)
 
 
 def prefix_of(raw: str) -> str:

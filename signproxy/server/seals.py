@@ -29,6 +29,7 @@ class Seals(msgspec.Struct, frozen=True):
     s3_keys: Sealer
     s3_secrets: Deriver
     upload_ids: Marker
+    sightings: Sealer
 
 
 def seals_of(settings: ContextSettings, secrets: Sequence[SealingSecret], own: SealingSecret) -> Seals:
@@ -43,6 +44,7 @@ def seals_of(settings: ContextSettings, secrets: Sequence[SealingSecret], own: S
         s3_keys=Sealer(sealing, Purpose.S3_KEY),
         s3_secrets=Deriver(sealing, Purpose.S3_SECRET),
         upload_ids=Marker(sealing, Purpose.UPLOAD_ID),
+        sightings=Sealer(sealing, Purpose.SIGHTINGS),
     )
 
 

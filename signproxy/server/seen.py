@@ -10,13 +10,16 @@ from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.call_body import CallBody, Commit, Creation, Place, Renaming, Transaction
 from signproxy.errors import Refused
 from signproxy.inventory.alarms import Refusal
-from signproxy.inventory.hearsay import digest_of
+from signproxy.inventory.departures import Departures
 from signproxy.inventory.learned import LearnedTables, TableLoader
-from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Renamed, Staged, TableFacts
+from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Loaded, Renamed, Staged, TableFacts
+from signproxy.inventory.vouchers import EVERYBODY, AsksAs, Recipient, answered, recipient_of
 from signproxy.model import Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.learning import Authorizer
 from signproxy.policy.table import table_key
+from signproxy.server.chosen_locations import LocationChoices
+from signproxy.server.place_conflicts import PlaceConflicts
 from signproxy.server.sightings import Sightings
 
 _ABOUT_TABLES = frozenset(
@@ -37,47 +40,59 @@ _SAYS_GONE = frozenset({CallKind.LOAD_TABLE, CallKind.TABLE_EXISTS, CallKind.UPD
 class Seen:
     """What this process learns from the calls that pass by."""
 
-    __slots__ = ("_clock", "_learned", "_loader", "_sightings")
+    __slots__ = ("_clock", "_learned", "_loader", "_sightings", "choices", "conflicts")
 
     def __init__(
         self,
         sightings: Sightings,
         learned: LearnedTables,
         loader: TableLoader,
+        departures: Departures,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._sightings = sightings
         self._learned = learned
         self._loader = loader
         self._clock = clock
+        self.choices = LocationChoices(learned, loader, sightings, clock)
+        self.conflicts = PlaceConflicts(learned, departures, clock)
 
-    async def live(self, catalog: Catalog, facts: TableFacts, etag: str, asked: float | None = None) -> Refusal | None:
+    async def read(self, catalog: Catalog, facts: TableFacts, etag: str, asked: float) -> Refusal | None:
         """Take in a table; `asked` is `time.monotonic()` from before it was read. Return what is not believed."""
         return await self._sightings.tell(Live(catalog.name, facts, etag), asked=asked)
 
-    async def loaded(
-        self, catalog: Catalog, facts: TableFacts, etag: str, asked: float, subject: Subject, bearer: str
+    async def changed(
+        self, catalog: Catalog, facts: TableFacts, sent: float, *, vouched: bool = True
     ) -> Refusal | None:
-        """Take in a table that a caller loaded, and that its upstream lets him load it."""
-        refusal = await self.live(catalog, facts, etag, asked)
-        if catalog.authorizer is not Authorizer.POLICY:
-            self._learned.answered(catalog.name, facts, subject.caller, bearer, self._clock())
-        return refusal
+        """Take in a table that a call changed; `sent` is `time.monotonic()` from before the call."""
+        return await self._sightings.tell(Live(catalog.name, facts, vouched=vouched), sent=sent)
 
-    async def staged(self, staged: Staged) -> Refusal | None:
-        """Take in a table that a caller has begun to create."""
-        return await self._sightings.tell(staged)
+    async def made(
+        self, catalog: Catalog, facts: TableFacts, sent: float, subject: Subject, bearer: str
+    ) -> Refusal | None:
+        """Take in a table that a call created or registered; whether one in its way is still there is found out."""
+        return await self._after_departure(Live(catalog.name, facts), catalog, subject, bearer, sent)
 
-    def denied(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> None:
+    async def answered(self, catalog: Catalog, loaded: Loaded, subject: Subject, bearer: str, asked: float) -> None:
+        """Take in that the upstream let a caller have a table, and whether it may read all of it."""
+        told = answered(catalog.name, loaded, self._recipient(catalog, subject, bearer))
+        if self._learned.answered(told, self._clock(), self._sent(asked)):
+            await self._sightings.tell(told, asked=asked)
+
+    async def staged(self, staged: Staged, catalog: Catalog, subject: Subject, bearer: str) -> Refusal | None:
+        """Take in a table that a caller has begun to create; as `made` does."""
+        return await self._after_departure(staged, catalog, subject, bearer)
+
+    def denied(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str, asked: float) -> None:
         """Take in that a caller may not load a table any more."""
-        if call.kind is CallKind.LOAD_TABLE and catalog.authorizer is not Authorizer.POLICY:
-            key = table_key(call.namespace, call.name)
-            self._learned.vouchers.withdraw(catalog.name, key, subject.caller, digest_of(bearer))
+        if call.kind is CallKind.LOAD_TABLE:
+            recipient, key = self._recipient(catalog, subject, bearer), table_key(call.namespace, call.name)
+            self._learned.vouchers.withdraw(catalog.name, key, recipient, self._sent(asked))
 
-    async def gone(self, catalog: Catalog, call: CatalogCall) -> None:
-        """Take in that there is no such table."""
+    async def gone(self, catalog: Catalog, call: CatalogCall, asked: float) -> None:
+        """Take in that there was no such table when the call was made, at `asked` of `time.monotonic()`."""
         if call.kind in _SAYS_GONE:
-            await self._sightings.tell(Gone(catalog.name, call.namespace, call.name))
+            await self._sightings.tell(Gone(catalog.name, call.namespace, call.name), asked=asked)
 
     async def done(
         self, catalog: Catalog, call: CatalogCall, body: CallBody | None, subject: Subject, uuid: str | None
@@ -100,24 +115,55 @@ class Seen:
         places = _places(call, body)
         await asyncio.gather(*(self._sightings.tell(Changed(catalog.name, *place)) for place in places))
 
-    async def before_drop(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
-        """Get to know a table that is about to be dropped: who drops it has to be let delete its files.
+    async def _after_departure(
+        self, sighting: Live | Staged, catalog: Catalog, subject: Subject, bearer: str, sent: float | None = None
+    ) -> Refusal | None:
+        refusal = await self._sightings.tell(sighting, sent=sent)
+        if refusal is None or not await self.conflicts.has_left(catalog, subject, bearer, refusal):
+            return refusal
+        return await self._sightings.tell(sighting, sent=sent)
 
-        Return its UUID; None where nobody knows it.
-        """
+    async def known_uuid(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
+        """Return the UUID of the table that a call names; None where there is none, or it cannot be asked for."""
         known = self._learned.ground.of(catalog.name).by_name.get(table_key(call.namespace, call.name))
-        if known is not None:
-            return known.facts.uuid
+        return known.facts.uuid if known is not None else await self._load(catalog, call, subject, bearer)
+
+    async def removable(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
+        """Get to know a table that a caller is about to drop, and whose files it may then have to delete.
+
+        Return its UUID; None where it is not known, or where the upstream keeps rows or columns from the caller: once
+        the table is dropped, no upstream says so any more.
+        """
+        recipient, key = self._recipient(catalog, subject, bearer), table_key(call.namespace, call.name)
+        for _ in range(2):
+            found = self._learned.vouchers.find(catalog.name, key, None, recipient, self._clock())
+            if found is not None:
+                return None if found.restricted else found.uuid
+            await self._load(catalog, call, subject, bearer)
+        return None
+
+    async def _load(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
         asked = time.monotonic()
         try:
-            facts = await self._loader.load(catalog.name, call.namespace, call.name, subject, bearer)
+            loaded = await self._loader.load(catalog.name, call.namespace, call.name, subject, bearer)
         except Refused:
-            # The drop itself will tell what is wrong.
+            # The call itself will tell what is wrong.
             return None
-        if facts is None:
+        if loaded is None:
             return None
-        await self.live(catalog, facts, "", asked)
-        return facts.uuid
+        await self.answered(catalog, loaded, subject, bearer, asked)
+        await self.read(catalog, loaded.facts, "", asked)
+        return loaded.facts.uuid
+
+    def _sent(self, asked: float) -> float:
+        """Return the Unix time of a moment of `time.monotonic()`."""
+        return self._clock() - max(0.0, time.monotonic() - asked)
+
+    def _recipient(self, catalog: Catalog, subject: Subject, bearer: str) -> Recipient:
+        service = self._loader.asks_as(catalog.name) is AsksAs.SERVICE
+        return (
+            EVERYBODY if service and catalog.authorizer is Authorizer.POLICY else recipient_of(subject.caller, bearer)
+        )
 
 
 def _places(call: CatalogCall, body: CallBody | None) -> tuple[Place, ...]:

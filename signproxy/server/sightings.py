@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
+from signproxy.errors import Reason
 from signproxy.inventory.learned import Refusal
-from signproxy.inventory.sighting import Changed, Live, Sighting, Staged
+from signproxy.inventory.sighting import Answered, Changed, Live, Sighting, Staged
 from signproxy.server.delivery import Delivery
 from signproxy.server.heard import Heard, Place, places_of
 
@@ -31,7 +32,8 @@ REMEMBERED_SECONDS = 120.0
 Share = Callable[[Heard], Awaitable[object]]
 """Lets the other workers hear of it. Returns once they have, or it is known that they cannot."""
 
-Take = Callable[[Sighting, float], Refusal | None]
+Take = Callable[[Sighting, float, float], Refusal | None]
+"""Believes a sighting: what was seen, when it is taken in, and when the call was sent that told of it (Unix time)."""
 
 
 class Sightings:
@@ -55,32 +57,39 @@ class Sightings:
         self._delivery = None if share is None else Delivery(share, SHARE_SECONDS)
         self._latest = _Latest()
 
-    async def tell(self, sighting: Sighting, *, asked: float | None = None) -> Refusal | None:
+    async def tell(
+        self, sighting: Sighting, *, asked: float | None = None, sent: float | None = None
+    ) -> Refusal | None:
         """Take in a sighting of this process; return what of it is not believed, once the other workers know.
 
         `asked` is `time.monotonic()` from before the upstream was asked, for what was read: the answer may be as old.
-        What was changed counts from its answer, and needs none. Nothing is told of an older sighting than the last.
+        What was changed counts from its answer; `sent` is from before its call was made. Nothing is told of an older
+        sighting than the last.
         """
-        heard = Heard(sighting, self._monotonic() if asked is None else asked)
+        heard = Heard(sighting, self._monotonic() if asked is None else asked, sent)
         if not self._latest.admits(heard):
             return None
-        refusal = self._take(sighting, self._clock())
+        refusal = self._taken(heard)
         if self._delivery is None:
             self._latest.note(heard)
             return refusal
         # The others are to judge for themselves, and not to go on with what they knew.
-        told = heard if refusal is None else Heard(_doubtful(sighting), heard.at)
+        alike = refusal is None or refusal.reason is Reason.LOCATION_UNVOUCHED
+        told = heard if alike else Heard(_doubtful(sighting), heard.at, heard.sent)
         if self._latest.note(heard) and len(_encode(told)) <= MAX_SHARED_BYTES:
             await self._delivery.hand(told)
         return refusal
 
     def hear(self, told: Iterable[Heard]) -> None:
         """Take in what other workers saw, or saw before this one began."""
-        now = self._clock()
         for heard in told:
             if self._latest.admits(heard):
-                self._take(heard.sighting, now)
+                self._taken(heard)
                 self._latest.note(heard)
+
+    def _taken(self, heard: Heard) -> Refusal | None:
+        now = self._clock()
+        return self._take(heard.sighting, now, now - max(0.0, self._monotonic() - heard.begun))
 
 
 class _Seen(msgspec.Struct, gc=False):
@@ -107,8 +116,8 @@ class _Latest:
     def note(self, heard: Heard) -> bool:
         """Remember a sighting that was admitted; return whether it is news to the others."""
         sighting = heard.sighting
-        if isinstance(sighting, Staged):
-            # Several principals may be about to create a table; none of them undoes what is known.
+        if isinstance(sighting, Staged | Answered):
+            # Several principals may be about to create a table, or have loaded it; none of them undoes what is known.
             return True
         content = _content(sighting)
         news = False

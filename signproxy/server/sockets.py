@@ -192,7 +192,9 @@ def _identity(path: Path) -> tuple[int, int]:
 def _bound(host: str, port: int, sharing: Sharing) -> tuple[socket.socket, ...]:
     sockets: list[socket.socket] = []
     unavailable: OSError | None = None
-    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # Text is encoded by IDNA, whose tables every idle sidecar would hold. An IPv4 address needs none.
+    name = host.encode("ascii") if host.isascii() and host.replace(".", "").isdecimal() else host
+    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     with contextlib.ExitStack() as failure:
         for family, kind, protocol, _, address in dict.fromkeys(addresses):
             bound = failure.enter_context(socket.socket(family, kind, protocol))

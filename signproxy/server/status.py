@@ -113,9 +113,9 @@ def as_json(status: Status) -> bytes:
 def grouped(refusals: Iterable[Refusal]) -> tuple[RefusalGroup, ...]:
     """Return the newest refusals, those that are alike as one, in the order of the newest of each."""
     newest = sorted(refusals, key=lambda refusal: refusal.at, reverse=True)[:SHOWN_REFUSALS]
-    alike: dict[tuple[str, ...], list[Refusal]] = {}
+    alike: dict[tuple[object, ...], list[Refusal]] = {}
     for refusal in newest:
-        key = (refusal.reason, refusal.principal, refusal.catalog, refusal.table, refusal.operation)
+        key = (refusal.reason, refusal.status, refusal.principal, refusal.catalog, refusal.table, refusal.operation)
         alike.setdefault(key, []).append(refusal)
     return tuple(_group(members) for members in alike.values())
 
@@ -198,8 +198,8 @@ def _group(members: list[Refusal]) -> RefusalGroup:
     last = members[0]
     spec = _SPECS.get(last.reason)
     if spec is None:
-        return RefusalGroup(len(members), 0, "", "", last)
-    return RefusalGroup(len(members), spec.status, spec.meaning, spec.remedy, last)
+        return RefusalGroup(len(members), last.status, "", "", last)
+    return RefusalGroup(len(members), last.status, spec.meaning, spec.remedy, last)
 
 
 def _sound(value: object) -> object:

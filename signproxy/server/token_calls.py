@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from aiohttp import web
 
 from signproxy.catalog.answer import plain_answer
@@ -9,20 +10,28 @@ from signproxy.catalog.call import CallKind
 from signproxy.catalog.travel import back, onward
 from signproxy.catalog.upstream import Question, Whole
 from signproxy.catalog.upstream_error import MAX_ERROR, oauth_error_of
+from signproxy.catalog.upstream_fault import reason_of_status
 from signproxy.catalog.upstreams import Bound, Upstreams
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
+from signproxy.model import Subject
 from signproxy.policy.state import PolicyState
 from signproxy.server.bodies import MAX_TOKEN_REQUEST, read_whole
-from signproxy.server.message import read_bearer
 from signproxy.server.reply import Reply
+from signproxy.server.token_callers import TokenCaller
 from signproxy.server.wire import JSON, NO_STORE, lines_of
 
 _TARGET = "v1/oauth/tokens"
-_BEARER = "bearer "
+
+
+class _Given(msgspec.Struct, frozen=True):
+    access_token: str = ""
+
+
+_decode = msgspec.json.Decoder(_Given).decode
 
 
 async def answer_tokens(
@@ -35,9 +44,9 @@ async def answer_tokens(
     authenticator: Authenticator,
     recorder: Recorder,
 ) -> Reply:
-    """Answer `POST /v1/oauth/tokens`. Nobody is known before the answer, and no part of either body is kept.
+    """Answer `POST /v1/oauth/tokens`: no part of either body is kept, and no credential with a scope is exchanged.
 
-    Raise Refused.
+    The event names the principal of the token that was shown, or else of the one that was given. Raise Refused.
     """
     bound = _upstream_of(state, upstreams, address)
     if bound is None:
@@ -45,20 +54,24 @@ async def answer_tokens(
     spec = bound.upstream.spec
     passage.catalog = spec.catalog
     content = await read_whole(request, MAX_TOKEN_REQUEST)
+    authorization = request.headers.get("Authorization", "")
+    caller = TokenCaller(authorization, content)
+    passage.subject = await caller.subject(authenticator)
+    caller.check()
     headers = onward(request.headers.items(), spec.headers)
     headers += [("Accept-Encoding", "identity"), ("X-Request-ID", passage.request_id)]
-    authorization = request.headers.get("Authorization")
-    if authorization is not None:
-        headers.append(("Authorization", _own(authorization, authenticator)))
+    if authorization:
+        headers.append(("Authorization", authorization))
     question = Question("POST", _TARGET, headers, body=Whole(content), within=spec.times.load)
     async with await bound.upstream.ask(question) as answer:
         status = answer.status
         if status == 200:
             told = plain_answer(CallKind.TOKENS, await answer.whole(MAX_ERROR))
+            passage.subject = passage.subject or await _given(told, authenticator)
             recorder.passed(passage, 200)
         elif status >= 400:
             told = oauth_error_of(status, await answer.problem())
-            reason = Reason.UPSTREAM_UNAVAILABLE if status >= 500 else Reason.UPSTREAM_UNAUTHORIZED
+            reason = reason_of_status(status) if status >= 500 else Reason.UPSTREAM_UNAUTHORIZED
             # Of nobody who is known: within the budget of strangers.
             recorder.refused(passage, reason, f"the upstream answered {status} to a request for a token")
         else:
@@ -75,8 +88,10 @@ def _upstream_of(state: PolicyState, upstreams: Upstreams, address: CatalogAddre
     return None if catalog is None or catalog.learning is None else upstreams.of(catalog.name)
 
 
-def _own(authorization: str, authenticator: Authenticator) -> str:
-    """Return the header for the upstream, which knows no token of ours; other schemes pass as they are."""
-    if authorization[: len(_BEARER)].lower() != _BEARER:
-        return authorization
-    return f"Bearer {authenticator.upstream_bearer(read_bearer(authorization))}"
+async def _given(told: bytes, authenticator: Authenticator) -> Subject | None:
+    """Return whom the upstream gave a token, where that is one which is accepted here."""
+    try:
+        token = _decode(told).access_token
+    except msgspec.MsgspecError:
+        return None
+    return await TokenCaller(f"Bearer {token}", b"").subject(authenticator)

@@ -25,6 +25,8 @@ _REMEDIES = {
     "token keys": "Look at the log for the fetch error, and at the route to the issuer; tokens are refused meanwhile.",
     "credentials": "Look at the provider: its files, its endpoint, its rights. Requests for the storage get 503.",
     "audit": "Look at the volume of the audit file, or at who reads the pipe. `audit.on_error` says what happens.",
+    "inventory": "Wait for it to end, or look at the upstream and at the token that lists its tables "
+    "(`upstreams.<name>.inventory`). Tables that are not known yet get 503.",
     "policy": "Wait for the load to end; `signproxy check-config` says what is wrong with the files.",
     WORKERS: "A worker that dies is replaced; its last log lines say why. Memory limits are the usual reason.",
     CONFIGURATION: "Restart the server if this lasts: a worker that did not take part in a reload must not go on.",

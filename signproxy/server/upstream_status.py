@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from signproxy.server.report import UpstreamReport, WorkerReport
+from signproxy.server.report import InventoryReport, UpstreamReport, WorkerReport
 from signproxy.server.times import ago, moment
 from signproxy.server.troubles import Trouble, Weight
 
 ALARM_REMEDY = (
     "The log names the tables and the places. The older owner of a place keeps it; whoever claims it is refused until "
     "the catalog says otherwise, or the policy lists the place."
+)
+
+KEEPING_REMEDY = (
+    "Look at the volume of `sightings.file`, and at its bounds. After a restart first seen is first believed."
 )
 
 
@@ -37,9 +41,33 @@ def troubles_of_upstreams(workers: Iterable[WorkerReport], now: float) -> Iterat
                 "Look at the upstream and at the way to it; catalog calls fail meanwhile.",
                 (f"{each.uri}: {each.problem}", since),
             )
+        yield from _of_inventory(each, now)
+    kept = sorted({worker.sightings_problem for worker in reports if worker.sightings_problem})
+    if kept:
+        yield Trouble(Weight.LOOK, "what is learned of places is not kept", KEEPING_REMEDY, tuple(kept))
     alarms = sum(worker.alarms for worker in reports)
     if alarms:
         yield Trouble(Weight.LOOK, f"locations of learned tables were not believed, {alarms} times", ALARM_REMEDY)
+
+
+def _of_inventory(report: UpstreamReport, now: float) -> Iterator[Trouble]:
+    inventory = report.inventory
+    if inventory is None:
+        return
+    if inventory.problem and inventory.taken_at:
+        yield Trouble(
+            Weight.LOOK,
+            f"the inventory of catalog {report.catalog} was begun {ago(now - inventory.taken_at)}; the next one failed",
+            "Look at the upstream and at the token of the inventory. Once it is too old, new tables get 503.",
+            (inventory.problem,),
+        )
+    if inventory.unreadable:
+        yield Trouble(
+            Weight.LOOK,
+            f"the upstream of catalog {report.catalog} lists tables that it cannot load",
+            "Repair or drop them at the upstream: where they lie is known only if they were seen before.",
+            inventory.unreadable,
+        )
 
 
 def _joined(one: UpstreamReport, other: UpstreamReport) -> UpstreamReport:
@@ -52,4 +80,11 @@ def _joined(one: UpstreamReport, other: UpstreamReport) -> UpstreamReport:
         later.problem,
         one.in_flight + other.in_flight,
         max(one.tables, other.tables),
+        _older(one.inventory, other.inventory),
     )
+
+
+def _older(one: InventoryReport | None, other: InventoryReport | None) -> InventoryReport | None:
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda each: (each.taken_at, not each.problem))

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from signproxy.catalog.access import Offer
-from signproxy.catalog.upstream import context_of
 from signproxy.catalog.upstream_spec import (
     ExchangedToken,
     Forwarding,
+    InventorySpec,
     SameToken,
     Secret,
     ServiceToken,
@@ -23,6 +23,7 @@ from signproxy.config.upstream import TokenForwarding, UpstreamSettings
 from signproxy.documents import path_of
 from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid, nearest
+from signproxy.outbound.tls import client_tls
 from signproxy.policy.learning import TablesFrom
 from signproxy.policy.state import PolicyState
 
@@ -53,7 +54,12 @@ def upstream_files(settings: Mapping[str, UpstreamSettings]) -> tuple[Path, ...]
     named = (
         file
         for upstream in settings.values()
-        for file in (upstream.ca_file, upstream.token_file, upstream.exchange.client_secret_file)
+        for file in (
+            upstream.ca_file,
+            upstream.token_file,
+            upstream.exchange.client_secret_file,
+            upstream.inventory.token_file,
+        )
     )
     return tuple(dict.fromkeys(Path(file) for file in named if file))
 
@@ -67,7 +73,9 @@ def upstreams_digest(specs: Iterable[UpstreamSpec]) -> str:
                 held = secret.reveal()
             case _:
                 held = ""
-        for content in (spec.catalog.encode(), held.encode(), spec.ca.encode()):
+        token = spec.inventory.token
+        lists = "" if token is None else token.reveal()
+        for content in (spec.catalog.encode(), held.encode(), spec.ca.encode(), lists.encode()):
             digest.update(b"%d:" % len(content) + content)
     return digest.hexdigest()
 
@@ -112,6 +120,21 @@ def _spec(name: str, settings: UpstreamSettings) -> UpstreamSpec:
         connections=settings.connections,
         times=Times(settings.connect_seconds, settings.answer_seconds, settings.read_seconds, settings.load_seconds),
         max_answer=settings.max_answer_mib * _MIB,
+        inventory=_inventory(f"{path}.inventory", settings),
+    )
+
+
+def _inventory(path: str, settings: UpstreamSettings) -> InventorySpec:
+    inventory = settings.inventory
+    token = _secret(f"{path}.token_file", inventory.token_file) if inventory.token_file else None
+    if token is None and settings.token_forwarding is TokenForwarding.NONE and settings.token_file:
+        token = _secret(path_of("upstreams", "token_file"), settings.token_file)
+    return InventorySpec(
+        required=inventory.required,
+        refresh=float(inventory.refresh_seconds),
+        token=token,
+        connections=inventory.connections,
+        page_size=inventory.page_size,
     )
 
 
@@ -153,6 +176,6 @@ def _content(path: str, file: str, limit: int) -> str:
 
 def _check_ca(path: str, file: str, ca: str) -> None:
     try:
-        context_of(ca)
+        client_tls(ca=ca)
     except (ssl.SSLError, ValueError):
         raise SettingsInvalid([Finding("", path, f"{file!r} holds no certificate (PEM)")]) from None

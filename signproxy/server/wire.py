@@ -29,6 +29,8 @@ _RETRY = {
     Reason.UPSTREAM_BUSY: "Retry-After: 1\r\n",
     # Iceberg Java asks five times: a catalog that restarts has half a minute.
     Reason.UPSTREAM_UNAVAILABLE: "Retry-After: 5\r\n",
+    Reason.UPSTREAM_FAILED: "Retry-After: 5\r\n",
+    Reason.INVENTORY_MISSING: "Retry-After: 5\r\n",
 }
 
 

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from time import time
+from typing import TYPE_CHECKING
 
 from signproxy import __version__
 from signproxy.audit.budget import RefusalBudget
@@ -20,19 +21,18 @@ from signproxy.config.settings import Settings
 from signproxy.config.source import SettingsSource
 from signproxy.credentials.store import CredentialStore
 from signproxy.errors import Reason, Refused
-from signproxy.forward.pool import Pool
 from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.model import Principal
 from signproxy.policy.state import PolicyState
 from signproxy.server import build
 from signproxy.server.app import ClientCache, Handler
 from signproxy.server.callers import emulated_keys
 from signproxy.server.candidates import candidate_of
-from signproxy.server.catalogs import Catalogs
+from signproxy.server.catalogs import Catalogs, learned_tables
 from signproxy.server.fleet import Candidate
+from signproxy.server.forwarding import s3_service
 from signproxy.server.generation import Generation, Scope, load_generation
 from signproxy.server.group import Group
 from signproxy.server.key_calls import KeyCalls
@@ -42,7 +42,6 @@ from signproxy.server.prepared import Prepared
 from signproxy.server.process import cancel
 from signproxy.server.report import CertificateReport, WorkerReport
 from signproxy.server.rooms_report import audit_of, credentials_of, keys_of
-from signproxy.server.s3.service import S3Prepared, S3Service
 from signproxy.server.s3.steering import Steering
 from signproxy.server.seals import Seals
 from signproxy.server.sightings import Sightings
@@ -53,6 +52,10 @@ from signproxy.telemetry import log
 from signproxy.telemetry.lag import LoopLag
 from signproxy.telemetry.metrics import Metrics
 from signproxy.telemetry.request_log import RequestLog
+
+if TYPE_CHECKING:
+    from signproxy.forward.pool import Pool
+    from signproxy.server.s3.service import S3Prepared
 
 ROLL_SECONDS = 5.0
 """How late aggregated refusals may be written after their window."""
@@ -100,8 +103,9 @@ class Worker:
             budget=RefusalBudget(settings.audit.anonymous_per_minute),
         )
         self._log = RequestLog(allowed_sample=settings.log.allowed_sample, suppressed=self.metrics.log_suppressed)
-        self._recorder = Recorder(self._trail, self.metrics, self._current, self._log)
-        self._catalogs = Catalogs(self._current, self._authenticator, self._recorder, self.metrics, group.share)
+        self._recorder = Recorder(self._trail, self.metrics, self._log)
+        learned = learned_tables(self._current, settings.sightings, seals.sightings)
+        self._catalogs = Catalogs(learned, self._authenticator, self._recorder, self.metrics, group.share)
         self._certificate = CertificateHolder(settings.listen.tls) if settings.listen.tls.enabled else None
         gate = self._gate(settings)
         self._catalogs.reconfigure(settings, seals, gate)
@@ -115,18 +119,18 @@ class Worker:
             client_cache=ClientCache(reads=settings.signing.client_cache),
         )
         self.handler.limits.replace(settings.limits)
+        self.handler.limits.backpressure.follow(self._trail)
         self._offer_keys(settings, seals, gate)
-        self._s3: S3Service | None = None
-        if settings.s3.enabled:
-            self._s3 = S3Service(
-                settings,
-                seals,
-                gate,
-                authenticator=self._authenticator,
-                credentials=self._credentials,
-                recorder=self._recorder,
-                limits=self.handler.limits,
-            )
+        self._s3 = s3_service(
+            settings,
+            seals,
+            gate,
+            authenticator=self._authenticator,
+            credentials=self._credentials,
+            recorder=self._recorder,
+            limits=self.handler.limits,
+        )
+        if self._s3 is not None:
             self._s3.show(self.metrics)
 
     @classmethod
@@ -271,6 +275,7 @@ class Worker:
             metrics=self.metrics.snapshot(),
             upstreams=self._catalogs.reports(),
             alarms=self._catalogs.alarms,
+            sightings_problem=self._catalogs.sightings_problem,
         )
 
     @property
@@ -280,10 +285,7 @@ class Worker:
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
         """Return the roles of whoever a bearer token stands for. Raise Refused."""
-        found = self._authenticator.authenticate(token)
-        principal = found if isinstance(found, Principal) else await found
-        # A token for one table opens nothing else.
-        return () if principal.scope is not None else principal.roles
+        return await self._authenticator.roles_of(token)
 
     async def reopen(self) -> None:
         """Let the audit sink begin a new file: whoever rotates files asks for it."""
@@ -312,6 +314,7 @@ class Worker:
         """Let the handler issue keys for the S3 listener, and lead to it what it cannot sign."""
         keys = emulated_keys(settings.s3, seals, self._authenticator)
         self.handler.keys = None if keys is None else KeyCalls(keys, gate, self._recorder)
+        self.handler.listener = settings.s3.client_url
         self.handler.steering = None
         if keys is not None and settings.s3.steer:
             self.handler.steering = Steering(keys, settings.s3.advertised_url)
@@ -353,6 +356,7 @@ class Worker:
             "token keys": "; ".join(keys),
             "credentials": "; ".join(missing),
             "audit": self._trail.state.problem,
+            **self._catalogs.problems(),
         }
 
     def _show(self, state: PolicyState) -> None:

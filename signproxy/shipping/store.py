@@ -18,6 +18,8 @@ from yarl import URL
 
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Finding, Refused, SettingsInvalid, SignproxyError
+from signproxy.outbound.client import Connections, Timeouts, http_client
+from signproxy.outbound.tls import client_tls, no_tls
 from signproxy.s3.outbound import outbound_of
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.s3.storage import Storage
@@ -28,6 +30,8 @@ IDLE_SECONDS = 60.0
 """A store that says nothing for so long is given up."""
 TOTAL_SECONDS = 900.0
 """For the largest segment on the slowest line that is of use."""
+CONNECTIONS = 2
+KEEP_SECONDS = 15.0
 
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _ERROR_BYTES = 8192
@@ -168,18 +172,19 @@ class SegmentStore:
         raise ShippingFailed(f"no catalog of the policy has the storage {name!r}")
 
     async def _opened(self, scheme: str) -> aiohttp.ClientSession:
-        if scheme == "https" and self._context is None:
+        if self._context is None and scheme == "https":
             # Reading the system's certificates takes milliseconds, during which the loop would serve nobody.
-            self._context = await asyncio.to_thread(_context, "")
+            context = await asyncio.to_thread(_context, "")
+            if self._context is None:
+                self._context = context
+                # One that was opened while the storage was plain believes no authority.
+                await self.aclose()
         if self._session is None:
-            # Never aiohttp's own context, which trusts nobody where `server.lean` imported it.
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._context or True, limit=2),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("Accept", "Accept-Encoding"),
-                auto_decompress=False,
-                trust_env=False,
-                timeout=aiohttp.ClientTimeout(TOTAL_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS),
+            self._session = http_client(
+                self._context or no_tls(),
+                Timeouts(CONNECT_SECONDS, IDLE_SECONDS, TOTAL_SECONDS),
+                Connections(CONNECTIONS, KEEP_SECONDS),
+                unsent=("Accept", "Accept-Encoding"),
             )
         return self._session
 
@@ -194,12 +199,10 @@ async def _succeeded(response: aiohttp.ClientResponse) -> None:
 
 def _context(ca_file: str) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=ca_file or None)
+        return client_tls(ca_file)
     except (OSError, ssl.SSLError) as error:
         problem = error.strerror or "not readable as PEM"
         raise SettingsInvalid([Finding("", "audit.ship.ca_file", f"{ca_file!r} cannot be used: {problem}")]) from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
 
 
 def _words(error: BaseException) -> str:

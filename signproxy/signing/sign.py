@@ -10,10 +10,7 @@ from signproxy.credentials.credentials import Credentials
 from signproxy.model import Allow
 from signproxy.s3.request import S3Request
 from signproxy.s3.sigv4 import SigningKey, amz_date
-from signproxy.s3.storage import Stamp
-
-STAMP = "x-signproxy-id"
-"""Query parameter that carries the audit event's id into the store's own log."""
+from signproxy.s3.storage import STAMP, Stamp
 
 S3_WINDOW = 900
 """Seconds that S3 accepts a signature before and after its date."""

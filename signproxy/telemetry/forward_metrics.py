@@ -127,16 +127,19 @@ class Repeats:
         self._authz, self._first_byte, self._transfer = map(phases.labels, ("authz", "first_byte", "transfer"))
         self._bytes_out = forward.bytes.labels("out")
 
-    def count(self, upstream_status: int, total_us: int, authz_us: int, upstream_us: int, bytes_out: int) -> None:
+    def count(
+        self, event_id: str, upstream_status: int, total_us: int, authz_us: int, upstream_us: int, bytes_out: int
+    ) -> None:
         """Count a request; the first byte of its answer was its last."""
         self._requests.value += 1
+        self._requests.event_id = event_id
         of_class = self._by_class.get(upstream_status // 100)
         if of_class is None:
             of_class = self._by_class[upstream_status // 100] = self._forward.counter(
                 self._op, "allow", upstream_status
             )
         of_class.value += 1
-        self._total.observe(total_us * _MICROSECOND)
+        self._total.observe_event(total_us * _MICROSECOND, event_id)
         self._authz.observe(authz_us * _MICROSECOND)
         if upstream_us:
             seconds = upstream_us * _MICROSECOND

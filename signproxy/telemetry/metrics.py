@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import platform
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from signproxy.telemetry import process
-from signproxy.telemetry.exposition import render
 from signproxy.telemetry.families import (
     Counted,
     Counter,
@@ -23,6 +23,9 @@ from signproxy.telemetry.families import (
     lasting,
 )
 from signproxy.telemetry.forward_metrics import ForwardMetrics, Repeats
+
+if TYPE_CHECKING:
+    from signproxy.telemetry.exposition import Exposition
 
 # A sign takes some 40 µs, a body that arrives slowly up to 10 s.
 STAGE_BOUNDS = (
@@ -150,6 +153,11 @@ class Metrics:
         self.audit_errors = registry.read(
             "signproxy_audit_errors_total", Type.COUNTER, "Audit writes and flushes that failed."
         )
+        self.audit_backpressure = registry.read(
+            "signproxy_audit_backpressure_total",
+            Type.COUNTER,
+            "Times that requests were left unread for a moment because half of the audit queue was full.",
+        )
         self._declare_segments(registry)
 
     def _declare_segments(self, registry: Registry) -> None:
@@ -218,8 +226,22 @@ class Metrics:
             "signproxy_learned_alarms_total",
             Type.COUNTER,
             "Locations of learned tables that were not believed, by kind: disputed (another table's), outside (below "
-            "no root of the catalog).",
+            "no root of the catalog), unvouched (chosen by a caller).",
             ("kind",),
+        )
+        self.inventory_taken = registry.read(
+            "signproxy_inventory_timestamp_seconds",
+            Type.GAUGE,
+            "When the last complete inventory of an upstream was begun, in the worker whose is the oldest; 0: none.",
+            ("catalog",),
+            fold=Fold.MIN,
+        )
+        self.inventory_tables = registry.read(
+            "signproxy_inventory_tables",
+            Type.GAUGE,
+            "Tables of the inventory of an upstream, or those that were listed so far.",
+            ("catalog",),
+            fold=Fold.MAX,
         )
 
     def _declare_fleet(self, registry: Registry) -> None:
@@ -310,20 +332,26 @@ class Metrics:
         )
         build.labels(version, platform.python_version()).set(1)
 
-    def signed(self, op: str, authz_us: int, sign_us: int, total_us: int) -> None:
+    def signed(self, op: str, authz_us: int, sign_us: int, total_us: int, event_id: str) -> None:
         """Count and measure a signed request: one call, because it is made for each of them."""
         counter = self._signed.get(op)
         if counter is None:
             counter = self._signed[op] = self.requests.labels(op, "allow", _ALLOWED)
         counter.value += 1
+        counter.event_id = event_id
         self._authz.observe(authz_us * _MICROSECOND)
         self._sign.observe(sign_us * _MICROSECOND)
-        self._total.observe(total_us * _MICROSECOND)
+        self._total.observe_event(total_us * _MICROSECOND, event_id)
 
-    def answered(self, op: str, decision: str, reason: str, total_us: int) -> None:
-        """Count and measure any other request."""
-        self.requests.labels(op, decision, reason).inc()
-        self._total.observe(total_us * _MICROSECOND)
+    def answered(self, op: str, decision: str, reason: str, total_us: int, event_id: str = "") -> None:
+        """Count and measure any other request. `event_id` is empty where the trail may not hold the event."""
+        counter = self.requests.labels(op, decision, reason)
+        counter.value += 1
+        if event_id:
+            counter.event_id = event_id
+            self._total.observe_event(total_us * _MICROSECOND, event_id)
+        else:
+            self._total.observe(total_us * _MICROSECOND)
 
     def repeats(self, op: str) -> Repeats:
         """Return what counts requests of one operation that were forwarded alike."""
@@ -354,10 +382,16 @@ class Metrics:
         families = self.families()
         self._retained = add_up(families, (self._retained, lasting(families, snapshot)))
 
-    def render(self, *others: tuple[Counted, ...]) -> bytes:
-        """Return the exposition of this process together with the snapshots of others, and with what is retained."""
+    def render(self, *others: tuple[Counted, ...], accept: str = "") -> Exposition:
+        """Return the exposition of this process together with the snapshots of others, and with what is retained.
+
+        `accept` is what the scraper's header says.
+        """
+        # A process that is never scraped does not pay for it.
+        from signproxy.telemetry.exposition import expose  # noqa: PLC0415
+
         families = self.families()
-        return render(families, add_up(families, (self._retained, self.snapshot(), *others)))
+        return expose(families, add_up(families, (self._retained, self.snapshot(), *others)), accept)
 
 
 def all_metrics() -> list[Family]:

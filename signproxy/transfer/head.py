@@ -101,7 +101,8 @@ _LENGTH = re.compile(r"0|[1-9][0-9]{0,17}")
 """Without leading zeros, that some read as octal, and within 64 bits."""
 
 _BODILESS = frozenset(("GET", "HEAD"))
-_OPTIONS = frozenset(("close", "keep-alive", "te"))
+_OPTIONS = frozenset(("close", "keep-alive", "te", "upgrade", "http2-settings"))
+"""Names of headers that are never sent on, among them those of an offer to change the protocol, which is ignored."""
 _USUAL = ("keep-alive", "Keep-Alive")
 
 
@@ -135,8 +136,6 @@ def request_of(method: str, target: str, minor: str, lines: Lines) -> RequestHea
         raise MessageInvalid(MessageFault.HOST_MISSING)
     if _HOST.fullmatch(host) is None:
         raise MessageInvalid(MessageFault.HOST_MALFORMED)
-    if "upgrade" in fields:
-        raise MessageInvalid(MessageFault.UPGRADE)
     closes = minor == "0"
     option = fields.get("connection")
     if option is not None and option not in _USUAL and _closes(option):
@@ -144,13 +143,15 @@ def request_of(method: str, target: str, minor: str, lines: Lines) -> RequestHea
     body, length = _framing(fields, minor)
     if body is not Body.NONE and method in _BODILESS and (length or body is Body.CHUNKED):
         raise MessageInvalid(MessageFault.BODY_UNEXPECTED, method)
-    expects = False
     expectation = fields.get("expect")
-    if expectation is not None:
-        if expectation.lower() != "100-continue":
-            raise MessageInvalid(MessageFault.EXPECTATION)
-        # HTTP/1.0 does not know the answer, and without a body there is nothing to wait for.
-        expects = minor == "1" and (body is Body.CHUNKED or length > 0)
+    # An expectation that is not known may be ignored, and stores ignore it. HTTP/1.0 does not know the answer to the
+    # one that is, and without a body there is nothing to wait for.
+    expects = (
+        expectation is not None
+        and expectation.lower() == "100-continue"
+        and minor == "1"
+        and (body is Body.CHUNKED or length > 0)
+    )
     return RequestHead(method, target, headers, names, body, length, expects, closes, fields)
 
 
@@ -192,12 +193,13 @@ def lines_of(text: str, at: int) -> Lines | None:
     if len(text) > HEAD_LIMIT or not text.endswith("\r\n\r\n"):
         return None
     found = _LINE.findall(text, at)
+    count = text.count("\n") - 2
     # Each header that was found is one whole line, so that none was passed over if the lines are as many.
-    if len(found) != text.count("\n") - 2:
-        # Blanks may end a value; what else keeps a line from being found is a fault.
-        text = _BLANKS_AT_END.sub("\r\n", text)
-        found = _LINE.findall(text, at)
-        if len(found) != text.count("\n") - 2:
+    if len(found) != count:
+        # Blanks may end a value; what else keeps a line from being found is a fault. The first line stays as it is: an
+        # empty reason leaves a blank at its end.
+        found = _LINE.findall(_BLANKS_AT_END.sub("\r\n", text[at:]))
+        if len(found) != count:
             return None
     if len(found) > HEADERS_LIMIT:
         return None

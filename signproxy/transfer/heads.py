@@ -156,9 +156,9 @@ def _values(lines: list[str], before: list[str], known: RequestHead | ResponseHe
         if at > len(names):
             return None
         line = lines[at]
-        spelled, _, value = line.partition(": ")
+        spelled, colon, value = line.partition(": ")
         # What nearly all lines are needs no grammar to be told.
-        if not (value.isascii() and value.isprintable() and value.strip(" ") == value):
+        if not (colon and value.isascii() and value.isprintable() and value.strip(" ") == value):
             match = _LINE.fullmatch(line)
             if match is None:
                 return None

@@ -11,10 +11,11 @@ import ssl
 from collections.abc import Callable
 
 from signproxy.transfer.channel import Buffer, Channel
+from signproxy.transfer.records import Records
 from signproxy.transfer.scratch import SealedScratch
 
 FED = 64 * 1024
-"""Given to OpenSSL at a time: for each connection it keeps room for as much as it was once given."""
+"""Given to OpenSSL at a time to be encrypted: for each connection it keeps room for as much as it was once given."""
 
 _shared = SealedScratch()
 
@@ -22,13 +23,14 @@ _shared = SealedScratch()
 class TlsChannel(Channel):
     """The client's side of a connection. What ends without TLS's own end is broken: anybody can have cut it."""
 
-    __slots__ = ("_incoming", "_opened", "_outgoing", "_over", "_sealed", "_secured", "_tls")
+    __slots__ = ("_incoming", "_opened", "_outgoing", "_over", "_records", "_sealed", "_secured", "_tls")
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         super().__init__()
         self._sealed = _shared.sealed
         self._opened = _shared.opened
         self._incoming = ssl.MemoryBIO()
+        self._records = Records()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._secured: asyncio.Future[None] = self._loop.create_future()
@@ -90,7 +92,9 @@ class TlsChannel(Channel):
         if self._secured.done():
             self._open(self._sealed[:nbytes])
         else:
-            self._incoming.write(self._sealed[:nbytes])
+            received = self._sealed[:nbytes]
+            self._records.ends(received)
+            self._incoming.write(received)
             self._shake_hands()
 
     def eof_received(self) -> bool:
@@ -120,7 +124,8 @@ class TlsChannel(Channel):
             return
         self._flush()
         self._secured.set_result(None)
-        self._open(self._sealed[:0])
+        # What came together with the end of the handshake.
+        self._hand_on(self._decrypt(0))
 
     def _refuse(self, error: Exception) -> None:
         self._secured.set_exception(error)
@@ -128,36 +133,48 @@ class TlsChannel(Channel):
         self._secured.exception()
 
     def _open(self, sealed: memoryview) -> None:
-        """Decrypt all that was received, and hand it on."""
-        opened, filled = self._opened, 0
+        """Decrypt all that was received, record by record, and hand it on."""
+        write, filled, start = self._incoming.write, 0, 0
+        for end in self._records.ends(sealed):
+            write(sealed[start:end])
+            start = end
+            filled = self._decrypt(filled)
+        if start < len(sealed):
+            # The beginning of a record, which gives nothing yet.
+            write(sealed[start:])
+        self._hand_on(filled)
+
+    def _decrypt(self, filled: int) -> int:
+        """Decrypt what OpenSSL has whole, behind what is filled; return how much is filled then."""
+        opened, incoming = self._opened, self._incoming
+        # With memory to read to it returns a number, whatever its annotation says.
+        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
+        room = len(opened)
         try:
-            for at in range(0, len(sealed), FED):
-                self._incoming.write(sealed[at : at + FED])
-                filled = self._decrypt(opened, filled)
-            if not sealed:
-                filled = self._decrypt(opened, filled)
+            while True:
+                count = read(room - filled, opened[filled:])
+                if not count:
+                    self._over = True
+                    return filled
+                filled += count
+                if not incoming.pending:
+                    # There is room for the whole of a record, so that nothing of it is left either.
+                    return filled
+        except ssl.SSLWantReadError:
+            # A record of TLS's own.
+            return filled
         except ssl.SSLError:
             # Somebody has changed it on its way.
             self.abort()
+            return filled
+
+    def _hand_on(self, filled: int) -> None:
         # An answer to what TLS itself asks in between.
         self._flush()
         if filled:
-            self._take(opened[:filled])
+            self._take(self._opened[:filled])
         if self._over and not self._ended:
             super().eof_received()
-
-    def _decrypt(self, opened: memoryview, filled: int) -> int:
-        """Decrypt what OpenSSL has whole, behind what is filled; return how much is filled then."""
-        # With memory to read to it returns a number, whatever its annotation says.
-        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
-        size = len(opened)
-        try:
-            while count := read(size - filled, opened[filled:]):
-                filled += count
-            self._over = True
-        except ssl.SSLWantReadError:
-            pass
-        return filled
 
     def _flush(self) -> None:
         if self._outgoing.pending and self._transport is not None:

@@ -16,6 +16,7 @@ from signproxy.audit.unpack import lines_of
 from signproxy.cli.docs import DOCS
 from signproxy.cli.reference.audit_event import schema
 from signproxy.config.settings import AuditSettings, Settings
+from signproxy.server.backpressure import MOST_SECONDS
 from signproxy.telemetry.metrics import all_metrics
 from tests.audit.events import an_event, refusal
 from tests.audit.segment_rig import Life
@@ -71,6 +72,7 @@ def test_the_figures_of_the_page_are_those_of_the_code() -> None:
     assert FLUSH_SECONDS == 1.0
     assert "one second" in PAGE
     assert f"more than {STALL_SECONDS:.0f} s" in PAGE
+    assert f"After {MOST_SECONDS:.0f} s without an end" in PAGE
 
 
 def test_metrics_and_settings_of_the_page_exist() -> None:

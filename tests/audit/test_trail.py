@@ -110,7 +110,7 @@ def test_a_single_event_does_not_wait_for_others(start: Start, memory: MemorySin
 
 def test_a_burst_is_written_in_batches(start: Start, memory: MemorySink) -> None:
     """One system call per event would cost more than signing does."""
-    trail = start()
+    trail = start(limit=3 * BATCH_EVENTS)
     memory.gate.clear()
     for _ in range(3 * BATCH_EVENTS):
         trail.accept(an_event())
@@ -118,6 +118,79 @@ def test_a_burst_is_written_in_batches(start: Start, memory: MemorySink) -> None
     eventually(lambda: len(memory.lines) == 3 * BATCH_EVENTS)
     assert max(memory.writes) <= BATCH_EVENTS
     assert len(memory.writes) <= 5
+
+
+class TakesItsTime(MemorySink):
+    """A sink whose writes take as long as a writer waits for its turns beside a busy event loop."""
+
+    def write(self, batch: bytes, count: int) -> None:
+        sleep(0.04)
+        super().write(batch, count)
+
+
+def test_a_writer_that_has_to_wait_for_its_turns_keeps_up(start: Start) -> None:
+    """At 16,000 requests a second, up to a quarter was refused for the trail of a server that was merely busy."""
+    sink = TakesItsTime()
+    trail = start(sink=sink, limit=5_000)
+    began = monotonic()
+    sent = 0
+    while (passed := monotonic() - began) < 1.2:
+        while sent < 16_000 * passed:
+            assert trail.accept(an_event())
+            sent += 1
+        sleep(0.002)
+    assert trail.close(10) == 0
+    assert [event.seq for event in events_in(sink)] == list(range(1, sent + 1))
+    assert max(sink.writes) <= BATCH_EVENTS
+
+
+def test_events_that_wait_are_written_though_no_more_come(start: Start) -> None:
+    """What came while a batch was written, and was no batch of its own, would wait for the next request."""
+    sink = TakesItsTime()
+    trail = start(sink=sink)
+    for _ in range(3):
+        trail.accept(an_event())
+        sleep(0.06)
+    eventually(lambda: len(sink.lines) == 3)
+    assert trail.state.queued == 0
+
+
+def test_it_is_told_when_half_of_the_queue_is_full(start: Start, memory: MemorySink) -> None:
+    """The server would go on to read what it then has to refuse."""
+    trail = start(limit=20)
+    told: list[int] = []
+    trail.fell_behind = lambda: told.append(len(trail._queue))
+    fill(trail, memory, 10)
+    assert (told, trail.is_behind) == ([], True)
+    trail.accept(an_event())
+    assert told == [11]
+    trail.reserve(Kind.FORWARD, ("r", 1))
+    trail.fulfil(an_event())
+    assert all(trail.accept(an_event()) for _ in range(8))
+    assert (told, trail.state.problem, trail.is_behind) == ([11], "the queue is full", True)
+    memory.gate.set()
+    eventually(lambda: not trail.is_behind)
+    memory.gate.clear()
+    eventually(lambda: trail.accept(an_event()) and len(told) == 2)
+
+
+def test_a_trail_that_does_not_write_is_not_behind(
+    start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests would wait for a disk that is full, instead of being refused at once."""
+    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.2)
+    trail = start(limit=20)
+    fill(trail, memory, 11)
+    was = [trail.is_behind]
+    sleep(0.25)
+    was.append(trail.is_behind)
+    memory.failure = FULL
+    memory.gate.set()
+    eventually(lambda: trail.state.errors)
+    was.append(trail.is_behind)
+    memory.failure = None
+    trail.close(5)
+    assert [*was, trail.is_behind] == [True, False, False, False]
 
 
 def test_what_was_written_is_flushed_soon(start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch) -> None:

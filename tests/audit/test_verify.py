@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from signproxy.audit.encode import LineEncoder
+from signproxy.audit.event import AuditEvent, Kind, Verdict
+from signproxy.audit.ids import new_event_id
+from signproxy.audit.segment import SegmentStart, line_of
 from signproxy.audit.trailer import TAIL, read_trailer
-from signproxy.audit.unpack import TornError, lines_of
+from signproxy.audit.unpack import MAX_RAW, MIN_LINE, TornError, lines_of
 from signproxy.audit.verify import Weight
+from signproxy.config.settings import AuditSettings
 from tests.audit.segment_rig import Life, faults, findings, rewritten
 
 NAMED = "has a name that says something else than its first line"
@@ -232,8 +240,6 @@ def test_an_open_segment_is_no_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", (1, 255 * 1024, 256 * 1024, 256 * 1024 + 1, 1024 * 1024 - 1))
 def test_lines_of_any_length_are_read_whole(tmp_path: Path, size: int) -> None:
     """What fills a piece exactly would be lost between two of them."""
-    import gzip
-
     path = tmp_path / "segment"
     line = b"x" * size + b"\n"
     path.write_bytes(gzip.compress(line) + gzip.compress(line * 2))
@@ -242,9 +248,66 @@ def test_lines_of_any_length_are_read_whole(tmp_path: Path, size: int) -> None:
 
 def test_a_bomb_ends_the_reading(tmp_path: Path) -> None:
     """Who can put a file there would end the process that verifies it, by its memory."""
-    import gzip
-
     path = tmp_path / "segment"
     path.write_bytes(gzip.compress(b"x" * 50_000_000))
     with pytest.raises(TornError, match="a line of more than"):
         list(lines_of(path))
+
+
+def _packed(content: bytes) -> bytes:
+    return gzip.compress(content, compresslevel=1, mtime=0)
+
+
+def _event(seq: int, boot_id: str) -> bytes:
+    text = f'{{"schema":"signproxy.audit/1","kind":"sign","boot_id":"{boot_id}","seq":{seq},"detail":"{"x" * 60}"}}\n'
+    return text.encode()
+
+
+_MANY = 100_000
+BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "empty lines": (lambda: _packed(b"\n" * 64_000_000), "more than 1000 lines of fewer than 128 bytes"),
+    "lines of a byte": (lambda: _packed(b"x\n" * 32_000_000), "more than 1000 lines of fewer than 128 bytes"),
+    "members of nothing": (lambda: _packed(b"") * _MANY * 20, "more than 1000 members of fewer than 128 bytes"),
+    "members of a byte": (lambda: _packed(b"x") * _MANY * 20, "more than 1000 members of fewer than 128 bytes"),
+    "a long line": (lambda: _packed(b"x" * 500_000_000), "a line of more than 1048576 bytes"),
+    "no events": (lambda: _packed((b"x" * 200 + b"\n") * 1_000_000), "1001 of 1001"),
+    "nested lines": (lambda: _packed((b'{"a":' + b"[" * 5000 + b"\n") * 20_000), "1001 of 1001"),
+    "another's events": (
+        lambda: _packed(b"".join([_event(seq, "01J0000000000000000000000Z") for seq in range(_MANY * 3)])),
+        "1001 of 1002",
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_crafted_segment_ends_with_a_fault_and_not_with_an_hour(tmp_path: Path, bomb: str) -> None:
+    """Who can put a file of some megabytes there would keep everybody from proving the trail."""
+    build, told = BOMBS[bomb]
+    content = build()
+    _, paths = three(tmp_path)
+    if bomb == "another's events":
+        first = gzip.decompress(paths[1].read_bytes()).split(b"\n")[0] + b"\n"
+        content = _packed(first) + content
+    paths[1].write_bytes(content)
+    began = time.process_time()
+    found = [finding.text for finding in findings(tmp_path) if paths[1].name in finding.text]
+    # Read to its end, each of them takes minutes: gigabytes of lines, or millions of members.
+    assert time.process_time() - began < 5.0
+    assert any(told in text for text in found), found
+
+
+def test_the_largest_segment_of_the_settings_is_no_bomb() -> None:
+    """An honest trail would be told to be damaged."""
+    largest = msgspec.json.schema(AuditSettings)["$defs"]["AuditSettings"]["properties"]["segment_mib"]["maximum"]
+    assert (largest + 128) * 1024 * 1024 <= MAX_RAW
+
+
+def test_no_honest_line_is_short() -> None:
+    """An honest trail would be told to be damaged."""
+    boot_id, ts = new_event_id(), "2026-01-01T00:00:00Z"
+    start = SegmentStart(instance="a", boot_id=boot_id, number=1, first_seq=1, ts=ts, version="1")
+    least = AuditEvent(
+        event_id=new_event_id(), kind=Kind.ISSUE, decision=Verdict.DENY, reason="x", policy_rev="", http_status=0
+    )
+    for line in (line_of(start), LineEncoder(boot_id).encode([(1, 0.0, least)])):
+        assert len(line) > MIN_LINE, line

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
+
 from bench import page, record
 from bench.__main__ import SUITES, measured_rows
 from bench.figures import Result, result
@@ -81,3 +83,15 @@ def test_the_page_says_which_must_is_missed() -> None:
     """A missed requirement would stand there like any other result."""
     assert "≥ 0.5, **missed**" in page.render([_row("sign.a", 0.4)])
     assert "missed" not in page.render([_row("sign.a", 0.5)]).partition("## Results")[2]
+
+
+def test_what_is_missed_stands_first() -> None:
+    """A reader would take the first page of figures for what was promised."""
+    profile = msgspec.structs.replace(_row("instructions.profile_sign_libcrypto", 9.0), must=None)
+    text = page.render([_row("sign.a"), _row("tls.b", 0.4), profile])
+    top = text.partition("## What the figures mean")[0]
+    assert "## What is missed" in top
+    assert "`tls.b`" in top
+    assert "`instructions.profile_sign_libcrypto`" in top
+    assert "`sign.a`" not in top
+    assert "No must is missed." in page.render([_row("sign.a")])

@@ -200,3 +200,10 @@ def test_a_table_that_no_call_could_name_is_unknown(namespace: str, name: str) -
     with pytest.raises(Refused) as refused:
         table_path(namespace, name)
     assert refused.value.reason is Reason.TABLE_UNKNOWN
+
+
+@pytest.mark.parametrize("method", ("GET", "HEAD", "POST", "DELETE"))
+@pytest.mark.parametrize("path", ("functions", "functions/f", "tables/t/unregister", "unregister"))
+def test_what_the_page_lists_as_not_passed_is_no_call(method: str, path: str) -> None:
+    """A route that was not judged would reach the upstream with the caller's token."""
+    assert find_call(method, ("namespaces", "ns", *path.split("/"))) is None

@@ -8,6 +8,7 @@ import pytest
 
 from signproxy.catalog.list_answer import MAX_TOKEN, list_answer
 from signproxy.errors import Reason, Refused
+from tests.pieces import drained
 
 
 def everything(_namespace: str, _name: str | None) -> bool:
@@ -17,7 +18,7 @@ def everything(_namespace: str, _name: str | None) -> bool:
 def told(value: object, seen: set[tuple[str, str | None]] | None = None) -> object:
     content = value if isinstance(value, bytes) else json.dumps(value).encode()
     visible = everything if seen is None else lambda namespace, name: (namespace, name) in seen
-    return json.loads(list_answer(content, visible))
+    return json.loads(drained(list_answer(content, visible)))
 
 
 TABLES = {
@@ -127,3 +128,15 @@ def test_of_two_lists_of_one_name_the_client_gets_the_one_that_was_filtered() ->
     """The other one would pass unseen."""
     content = b'{"namespaces":[["secret"]],"namespaces":[["a"]]}'
     assert told(content, {("a", None)}) == {"namespaces": [["a"]]}
+
+
+@pytest.mark.parametrize("member", ("identifiers", "namespaces"))
+def test_a_long_list_is_filtered_piece_by_piece(member: str) -> None:
+    """Every other caller would wait for the last of ten thousand names."""
+    named: list[object] = [[str(number)] for number in range(1000)]
+    if member == "identifiers":
+        named = [{"namespace": levels, "name": "t"} for levels in named]
+    seen = {(str(number), "t" if member == "identifiers" else None) for number in range(0, 1000, 2)}
+    pieces = list_answer(json.dumps({member: named}).encode(), lambda namespace, name: (namespace, name) in seen)
+    assert sum(1 for _ in pieces) == 8
+    assert told({member: named}, seen) == {member: named[::2]}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signproxy.catalog.names import (
+    MAX_LEVELS,
     MAX_NAME,
     decode_namespace,
     decode_segment,
@@ -90,7 +91,12 @@ def test_what_two_servers_could_read_differently_is_refused(raw: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", ("%1F", "a%1F", "%1Fa", "a%1F%1Fb", "a%1Fb%2Fc", "a%1Fb%00", "%1F".join(["a" * 99] * 50))
+    "raw",
+    (
+        *("%1F", "a%1F", "%1Fa", "a%1F%1Fb", "a%1Fb%2Fc", "a%1Fb%00", "%1F".join(["a" * 99] * 50)),
+        # Two thousand levels were two thousand places above to look for, each as long as the path to it.
+        "%1F".join("a" * (MAX_LEVELS + 1)),
+    ),
 )
 def test_a_level_that_is_none_is_refused(raw: str) -> None:
     """An empty level is a namespace here and its parent elsewhere."""
@@ -102,6 +108,11 @@ def test_levels_are_joined_by_the_unit_separator() -> None:
     """A policy's grants on the parent would not reach the namespace."""
     assert decode_namespace("a%1fb+c%1F%2E.") == "a\x1fb c\x1f.."
     assert encode_namespace("a\x1fb c\x1f..") == "a%1Fb%20c%1F.."
+
+
+def test_a_deep_namespace_is_one() -> None:
+    """A namespace of a real catalog could not be reached."""
+    assert decode_namespace("%1F".join("a" * MAX_LEVELS)) == "\x1f".join("a" * MAX_LEVELS)
 
 
 def test_a_level_with_a_dot_is_one_level() -> None:

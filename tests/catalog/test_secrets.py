@@ -16,6 +16,7 @@ from signproxy.catalog.client_config import ClientConfig
 from signproxy.catalog.client_properties import PASSED
 from signproxy.errors import Reason, Refused
 from tests.catalog.answers import GRANT, STORE, metadata
+from tests.pieces import drained
 
 K = CallKind
 
@@ -144,7 +145,7 @@ def test_no_key_survives_in_a_list(document: dict[str, Any], *, escaped: bool) -
     """Every entry could carry some."""
     own = {"identifiers": [{"namespace": ["a"], "name": "t", **document}], "next-page-token": None}
     content = _with_keys(document, own, escaped=escaped)
-    made = list_answer(content, lambda _namespace, _name: True)
+    made = drained(list_answer(content, lambda _namespace, _name: True))
     _assert_no_secret(made)
     assert json.loads(made)["identifiers"] == [{"namespace": ["a"], "name": "t"}]
 
@@ -156,7 +157,7 @@ def test_whatever_comes_is_an_answer_or_a_refusal(content: bytes) -> None:
     readers: tuple[Callable[[], bytes], ...] = (
         lambda: b"".join(read_table(content, "ns", "t").with_grant(STORE, GRANT)),
         lambda: config_answer(content, ClientConfig({}, {}, [])),
-        lambda: list_answer(content, lambda _namespace, _name: True),
+        lambda: drained(list_answer(content, lambda _namespace, _name: True)),
         lambda: plain_answer(K.PLAN_TABLE, content),
         lambda: plain_answer(K.LOAD_VIEW, content),
     )

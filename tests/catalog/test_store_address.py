@@ -74,6 +74,25 @@ def test_a_catalog_has_an_address_where_it_has_one_store() -> None:
     assert only_address(catalog()) is None
 
 
+@pytest.mark.parametrize("address", (StoreAddress("r"), StoreAddress("r", "https://s3.corp")))
+def test_a_listener_stands_in_for_the_store(address: StoreAddress) -> None:
+    """A client would send the key that signproxy issued to the store, which refuses it and has seen it."""
+    assert address.through("https://s3.sign.example:8182") == StoreAddress(
+        "r", "https://s3.sign.example:8182", path_style=True
+    )
+    assert address.through("") is address
+
+
+def test_a_listener_is_one_address_for_stores_of_one_region() -> None:
+    """A default that is wrong for some bucket has its requests signed for another region."""
+    listener = "http://127.0.0.1:8182"
+    near = Storage("near", StorageKind.S3_COMPATIBLE, "r1", ("near",), (Endpoint("http", "near", (Style.PATH,)),))
+    assert only_address(catalog(PATH, near)) is None
+    assert only_address(catalog(PATH, near), listener) == StoreAddress("r1", listener, path_style=True)
+    assert only_address(catalog(PATH, HOST), listener) is None
+    assert only_address(catalog(), listener) is None
+
+
 def test_a_store_without_endpoints_has_its_region() -> None:
     """A policy in the making must not end a call as a fault."""
     bare = Storage("bare", StorageKind.S3_COMPATIBLE, "r3", ("six",), ())

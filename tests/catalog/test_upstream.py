@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from signproxy.catalog.upstream import Question, Upstream, Whole, context_of, open_upstream
+from signproxy.catalog.upstream import Question, Upstream, Whole, open_upstream
 from signproxy.catalog.upstream_spec import Effect, Times, UpstreamSpec
 from signproxy.errors import Reason, Refused
+from signproxy.outbound.tls import no_tls
 from tests.authority import Authority
 from tests.catalog.scripted import Line, Scripted, answer, chunked, packed, scripted
 
@@ -432,15 +433,9 @@ class TestHealth:
         """Slow sign requests could not be told from a slow catalog."""
         seen: list[float] = []
         async with scripted() as other:
-            upstream = Upstream(msgspec.structs.replace(SPEC, uri=other.url), None, observe=seen.append)
+            upstream = Upstream(msgspec.structs.replace(SPEC, uri=other.url), no_tls(), observe=seen.append)
             other.says(answer(200, {}))
             await whole(upstream)
             await upstream.aclose()
         assert len(seen) == 1
         assert 0 < seen[0] < 5
-
-
-def test_certificates_that_are_none_are_found_before_anybody_connects() -> None:
-    """A reload would put an upstream in force that nobody can be asked through."""
-    with pytest.raises((ssl.SSLError, ValueError)):
-        context_of("no certificate")

@@ -26,11 +26,11 @@ def issued(token: str = "exchanged") -> bytes:
 
 
 @asynccontextmanager
-async def exchanging(**changes: object) -> AsyncIterator[tuple[Scripted, Upstream]]:
+async def exchanging(*, seconds: float = 20.0, **changes: object) -> AsyncIterator[tuple[Scripted, Upstream]]:
     async with scripted() as server:
         settings = ExchangedToken(f"{server.url}/token", "sign proxy", Secret("pass:word/"), "catalog", "a b")
         forwarding = msgspec.structs.replace(settings, **changes)
-        times = Times(connect=0.5, load=0.5)
+        times = Times(connect=seconds, load=seconds)
         upstream = await open_upstream(UpstreamSpec("lake", "http://127.0.0.1:1", forwarding=forwarding, times=times))
         try:
             yield server, upstream
@@ -157,7 +157,7 @@ class TestExchange:
 
     async def test_a_server_that_hangs_is_given_up(self) -> None:
         """Every call to the catalog would hang with it."""
-        async with exchanging() as (server, upstream):
+        async with exchanging(seconds=0.5) as (server, upstream):
 
             async def hang(line: Line) -> None:
                 await asyncio.sleep(5)

@@ -315,7 +315,9 @@ def test_a_version_is_known_by_its_first_two_numbers(text: str, expected: str | 
         (facade(Client.SPARK, "1.12"), (), ("repeats a sign call",)),
         (direct(Client.SPARK), ("vended",), ("Set no `signer",)),
         (facade(Client.SPARK), ("Set no `signer.uri`",), ("vended",)),
-        (facade(Client.FLINK), ("Flink was not run",), ("s3fs",)),
+        (facade(Client.FLINK), ("Flink 2.1 was run with Iceberg 1.11",), ("s3fs",)),
+        (facade(Client.FLINK, "1.11"), ("repeats a sign call",), ("Flink 2.1 was run",)),
+        (direct(Client.FLINK, "1.11"), ("Flink 2.1 was run with Iceberg 1.11",), ()),
         (facade(Client.PYICEBERG), (*NEVER_SIGN, "#3896", "REQUESTS_CA_BUNDLE"), ("NO_PROXY", "truststore")),
         (
             facade(Client.PYICEBERG, site=Site(catalog="lake", public_url="http://127.0.0.1:8181")),

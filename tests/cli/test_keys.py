@@ -24,7 +24,7 @@ from signproxy.cli.key_request import Key, Refusal, address_of, ask, is_exposed
 from signproxy.errors import Invalid
 from signproxy.model import KeyScope
 from tests.product import token_of
-from tests.server.test_key_calls import Issuing, issuing
+from tests.server.test_key_calls import Issuing
 
 TOKEN = token_of("reader")
 KEY = Key("SPK1AAAAAAAAAAAAAAAA", "geheim-geheim", "spk1.abc.def", "2030-01-01T00:00:00Z")
@@ -95,7 +95,7 @@ async def test_each_form_holds_a_key_that_opens(
     form: str | None, read: Callable[[str], dict[str, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A client would be given something that is refused with each request."""
-    async with issuing() as product:
+    async with Issuing().running() as product:
         words = ["--s3-url", "http://127.0.0.1:8182", "--region", "eu-central-1"]
         assert await issue(product, *words, *(() if form is None else ("--format", form))) == 0
         out, err = capsys.readouterr()
@@ -105,7 +105,7 @@ async def test_each_form_holds_a_key_that_opens(
 
 async def test_a_client_that_takes_no_session_token_is_given_none(capsys: pytest.CaptureFixture[str]) -> None:
     """What is left of another key in the shell would be sent along, and the key be refused."""
-    async with issuing() as product:
+    async with Issuing().running() as product:
         told = {}
         for form in ("json", "process", "env"):
             assert await issue(product, "--without-token", "--format", form) == 0
@@ -131,7 +131,7 @@ async def test_a_key_is_good_for_what_was_asked(
     words: tuple[str, ...], scope: KeyScope | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A job would be given more than was meant for it."""
-    async with issuing() as product:
+    async with Issuing().running() as product:
         assert await issue(product, "--format", "json", *words) == 0
         holder = product.holder(json.loads(capsys.readouterr().out))
         assert holder.key_scope == scope
@@ -144,7 +144,7 @@ async def test_the_token_may_be_in_a_file_or_another_variable(
     monkeypatch.delenv("SIGNPROXY_TOKEN")
     (tmp_path / "token").write_text(f"{token_of('writer')}\n")
     monkeypatch.setenv("MY_TOKEN", token_of("half"))
-    async with issuing() as product:
+    async with Issuing().running() as product:
         for words, name in (
             (("--token-file", str(tmp_path / "token")), "writer"),
             (("--token-env", "MY_TOKEN"), "half"),
@@ -157,7 +157,7 @@ async def test_the_token_may_be_in_a_file_or_another_variable(
 
 async def test_a_refusal_is_told_with_its_request(capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever is refused could not be helped by whoever reads the log."""
-    async with issuing() as product:
+    async with Issuing().running() as product:
         assert await issue(product, "--catalog", "hidden") == 1
         out, err = capsys.readouterr()
         assert out == ""
@@ -167,7 +167,7 @@ async def test_a_refusal_is_told_with_its_request(capsys: pytest.CaptureFixture[
 
 async def test_a_catalogs_address_may_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever is given the address that his catalog has could not use it here."""
-    async with issuing() as product:
+    async with Issuing().running() as product:
         url = f"{product.url}/catalogs/located/"
         assert await asyncio.to_thread(main, ["keys", "issue", "--url", url, "--format", "json"]) == 0
         assert product.holder(json.loads(capsys.readouterr().out)).key_scope == KeyScope("located")
@@ -206,7 +206,7 @@ async def test_botocore_gets_its_keys_by_the_printed_profile(
     """The profile would be read otherwise by the SDKs that it is printed for."""
     import botocore.session
 
-    async with issuing() as product:
+    async with Issuing().running() as product:
         assert await issue(product, "--format", "aws-config", "--catalog", "lake", "--profile", "lake") == 0
         text = capsys.readouterr().out
         command = f"{shlex.quote(sys.executable)} -m signproxy"
@@ -328,7 +328,8 @@ def test_a_private_authority_is_trusted_where_it_is_named(monkeypatch: pytest.Mo
     """A gateway with a certificate of its own could not be asked; or any certificate would do."""
     asked: list[str | None] = []
 
-    def context(*, cafile: str | None) -> ssl.SSLContext:
+    def context(*, cafile: str | None, cadata: str | None) -> ssl.SSLContext:
+        assert cadata is None
         asked.append(cafile)
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 

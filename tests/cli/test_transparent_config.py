@@ -31,16 +31,18 @@ SITE = S3Site(
     public_url="https://sign.example",
     region="eu-central-1",
     bucket="acme-lake",
+    catalog_uri="https://sign.example/catalogs/lake",
 )
 EVERYTHING = [(client, form) for client, forms in FORMS.items() for form in forms]
 _ids = [f"{client.value}-{form.value}" for client, form in EVERYTHING]
+BEHIND = "upstreams: {lake: {uri: 'https://catalog.example'}}\n"
 KEYS = {"AWS_ACCESS_KEY_ID": "SPK1A", "AWS_SECRET_ACCESS_KEY": "geheim", "AWS_SESSION_TOKEN": "spk1.a.b"}
 
 
 @pytest.fixture
 def installation(installation: Path) -> Path:
     """Return the settings file of an installation with an S3 listener."""
-    installation.write_text(installation.read_text() + "s3: {enabled: true, keys: {max_seconds: 900}}\n")
+    installation.write_text(installation.read_text() + "s3: {enabled: true, keys: {max_seconds: 900}}\n" + BEHIND)
     return installation
 
 
@@ -101,12 +103,16 @@ def test_every_page_leads_to_the_listener(
     """The client would go to the store itself, or to where requests are signed."""
     text = printed(installation, capsys, "--client", client.value, "--format", form.value)
     configuration = "\n".join(line for line in text.splitlines() if not line.startswith(("#", "--")))
-    assert "127.0.0.1:8182" in configuration
-    assert "eu-central-1" in configuration
+    if client.needs_catalog:
+        # Where objects are, the facade tells them with each table.
+        assert "http://127.0.0.1:8181/catalogs/lake" in configuration
+    else:
+        assert "127.0.0.1:8182" in configuration
+        assert "eu-central-1" in configuration
     assert conftest.ENDPOINT not in text
     assert "127.0.0.1 is each machine's own" in text
     secure = "\n".join(page(client, SITE, form, TokenSource()))
-    assert "s3.sign.example" in secure
+    assert ("https://sign.example/catalogs/lake" if client.needs_catalog else "s3.sign.example") in secure
     assert "each machine's own" not in secure
     assert "http://" not in secure
 
@@ -187,6 +193,8 @@ def _python(client: Transparent, name: str, module: ModuleType, monkeypatch: pyt
 
 def test_polars_is_given_the_key_of_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polars would look for keys of its own, and find others."""
+    monkeypatch.setenv("SIGNPROXY_TOKEN", "geheim")
+    monkeypatch.setitem(sys.modules, "pyiceberg.catalog", _Recorded("pyiceberg.catalog"))
     options = _python(Transparent.POLARS, "polars", ModuleType("polars"), monkeypatch)["storage_options"]
     assert options == {
         "aws_access_key_id": "SPK1A",
@@ -200,32 +208,108 @@ def test_polars_is_given_the_key_of_the_variables(monkeypatch: pytest.MonkeyPatc
     assert "'aws_allow_http': 'true'" in plain
 
 
-def test_duckdb_is_given_the_key_of_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB would be given a secret that it cannot read, or a quote in a key end the statement."""
-    executed: list[str] = []
+class _Recorded(ModuleType):
+    """A library of which every call is kept."""
 
-    class Recording(ModuleType):
-        def connect(self) -> Recording:
-            return self
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.called: list[tuple[object, ...]] = []
 
-        execute = staticmethod(executed.append)
+    def connect(self) -> _Recorded:
+        return self
 
-    monkeypatch.setitem(KEYS, "AWS_SECRET_ACCESS_KEY", "ge'heim")
-    _python(Transparent.DUCKDB, "duckdb", Recording("duckdb"), monkeypatch)
-    (statement,) = executed
-    options = dict(re.findall(r"^\s+([A-Z_]+) '?(.*?)'?,?$", statement, re.MULTILINE))
-    assert (options["SECRET"], options["ENDPOINT"], options["USE_SSL"]) == ("ge''heim", "s3.sign.example", "true")
-    assert (options["KEY_ID"], options["SESSION_TOKEN"]) == ("SPK1A", "spk1.a.b")
-    assert (options["REGION"], options["URL_STYLE"]) == ("eu-central-1", "path")
+    def load_catalog(self, *words: object, **named: object) -> _Recorded:
+        self.called.append((*words, named))
+        return self
+
+    def execute(self, statement: str) -> None:
+        self.called.append(("execute", statement))
+
+    def install_extension(self, name: str) -> None:
+        self.called.append(("install", name))
+
+    def load_extension(self, name: str) -> None:
+        self.called.append(("load", name))
 
 
-def test_duckdbs_statement_says_the_same() -> None:
+def test_duckdb_reads_the_key_of_the_variables_and_needs_no_further_extension(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`credential_chain` needs an extension that a closed network does not have, and a secret outlives its key."""
+    monkeypatch.setenv("SIGNPROXY_TOKEN", "to'ken")
+    library = _Recorded("duckdb")
+    _python(Transparent.DUCKDB, "duckdb", library, monkeypatch)
+    assert library.called == [
+        ("install", "httpfs"),
+        ("load", "httpfs"),
+        ("execute", "SET s3_endpoint = 's3.sign.example'"),
+        ("execute", "SET s3_region = 'eu-central-1'"),
+        ("execute", "SET s3_url_style = 'path'"),
+        ("execute", "SET s3_use_ssl = true"),
+        ("execute", "INSTALL avro"),
+        ("execute", "LOAD avro"),
+        ("execute", "INSTALL iceberg"),
+        ("execute", "LOAD iceberg"),
+        ("execute", "CREATE OR REPLACE SECRET signproxy (TYPE iceberg, TOKEN 'to''ken')"),
+        (
+            "execute",
+            "ATTACH 'lake' AS \"lake\" (TYPE iceberg, ENDPOINT 'https://sign.example/catalogs/lake', SECRET signproxy)",
+        ),
+    ]
+
+
+def test_duckdbs_statements_say_the_same() -> None:
     """The two forms would lead to two places."""
-    text = "\n".join(page(Transparent.DUCKDB, _plain(), Format.SQL, TokenSource()))
-    statement = text[text.index("CREATE") :]
-    assert statement.endswith(");")
-    assert "PROVIDER credential_chain,\n  CHAIN 'env'," in statement
-    assert "ENDPOINT '127.0.0.1:8182',\n  USE_SSL false,\n  URL_STYLE 'path'\n" in statement
+    text = "\n".join(page(Transparent.DUCKDB, SITE, Format.SQL, TokenSource()))
+    statements = [line for line in text.splitlines() if not line.startswith("--")]
+    assert all(line.endswith(";") for line in statements)
+    assert statements[:6] == [
+        "INSTALL httpfs;",
+        "LOAD httpfs;",
+        "SET s3_endpoint = 's3.sign.example';",
+        "SET s3_region = 'eu-central-1';",
+        "SET s3_url_style = 'path';",
+        "SET s3_use_ssl = true;",
+    ]
+    assert statements[-2] == "CREATE OR REPLACE SECRET signproxy (TYPE iceberg, TOKEN getenv('SIGNPROXY_TOKEN'));"
+    assert "credential_chain" not in text
+    from_file = "\n".join(page(Transparent.DUCKDB, SITE, Format.SQL, TokenSource(file="/run/token")))
+    assert '-- export SIGNPROXY_TOKEN="$(cat /run/token)"' in from_file
+    plain = "\n".join(page(Transparent.DUCKDB, _plain(), Format.SQL, TokenSource()))
+    assert "SET s3_use_ssl = false;" in plain
+    assert "ATTACH" not in plain
+
+
+@pytest.mark.parametrize("client", (Transparent.PYARROW, Transparent.DAFT, Transparent.POLARS))
+def test_the_catalog_is_loaded_with_the_token_of_the_variable(
+    client: Transparent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the catalog these clients know of no table; with another address than the facade's, of no listener."""
+    monkeypatch.setenv("SIGNPROXY_TOKEN", "geheim")
+    monkeypatch.setitem(sys.modules, "daft", ModuleType("daft"))
+    monkeypatch.setitem(sys.modules, "polars", ModuleType("polars"))
+    library = _Recorded("pyiceberg.catalog")
+    monkeypatch.setitem(sys.modules, "pyiceberg", ModuleType("pyiceberg"))
+    _python(client, "pyiceberg.catalog", library, monkeypatch)
+    told = {"type": "rest", "uri": "https://sign.example/catalogs/lake", "token": "geheim"}
+    assert library.called == [("lake", told)]
+
+
+@pytest.mark.parametrize("client", (Transparent.ICEBERG_GO, Transparent.ICEBERG_RUST))
+def test_libraries_are_told_the_catalog_alone(client: Transparent) -> None:
+    """An S3 endpoint of their own would win over the one that the facade tells."""
+    text = "\n".join(page(client, SITE, None, TokenSource()))
+    assert _properties(text, "=") == {"type": "rest", "uri": "https://sign.example/catalogs/lake"}
+    assert "the variable SIGNPROXY_TOKEN holds" in text
+    assert "the file /run/token holds" in "\n".join(page(client, SITE, None, TokenSource(file="/run/token")))
+
+
+@pytest.mark.parametrize("client", [client for client in Transparent if client.needs_catalog])
+def test_clients_of_catalogs_need_one(
+    client: Transparent, installation: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing would tell them where the S3 listener is, and their keys went to the store."""
+    installation.write_text(installation.read_text().replace(BEHIND, ""))
+    told = refused(installation, capsys, "--client", client.value)
+    assert "upstreams.lake: this key is missing: nothing is behind the facade" in told
 
 
 def _properties(text: str, separator: str) -> dict[str, str]:

@@ -35,6 +35,11 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
     (
         ("", ["policy.path: this key is missing; in the environment it is SIGNPROXY__POLICY__PATH"]),
         (POLICY, []),
+        (POLICY + "sightings: {file: seen}\ncontext: {secret_files: [s]}", []),
+        (
+            POLICY + "sightings: {file: seen}",
+            ["sightings.file: needs context.secret_files: sealed with a secret that ends with the process it is lost"],
+        ),
         # addresses
         (POLICY + "listen: {host: '::1'}", []),
         (POLICY + "listen: {host: localhost}", []),

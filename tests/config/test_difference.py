@@ -252,6 +252,7 @@ EVERYTHING: dict[str, Any] = {
     "credentials": provider(a="b"),
     "storages": storage(),
     "upstreams": {"lake": {"uri": "https://catalog.example"}},
+    "sightings": {"file": "seen", "max_tables": 2_000},
     "signing": {"signature_ttl_seconds": 60},
     "context": {"secret_files": ["s"], "table_tokens": True},
     "audit": {"queue": 500},

@@ -213,3 +213,30 @@ def test_clients_are_sent_where_the_listener_is(tmp_path: Path, s3: str, url: st
     file = tmp_path / "s.yaml"
     file.write_text(settings_text(s3))
     assert load_settings(file, {}).s3.advertised_url == url
+
+
+@pytest.mark.parametrize(
+    ("s3", "url"),
+    (
+        ("enabled: true", "http://127.0.0.1:8182"),
+        ("enabled: true, host: '0.0.0.0', allow_remote: true, public_url: 'http://s3.example'", "http://s3.example"),
+        ("enabled: true, tcp: false, socket: /run/s3, public_url: 'http://s3.example'", "http://s3.example"),
+        ("enabled: true, host: '0.0.0.0', allow_remote: true", ""),
+        ("enabled: true, host: '::', allow_remote: true", ""),
+        ("enabled: true, port: 0", ""),
+        ("enabled: true, tcp: false, socket: /run/s3", ""),
+        ("enabled: false, public_url: 'http://s3.example'", ""),
+        ("enabled: false", ""),
+    ),
+)
+def test_clients_are_told_an_address_that_leads_there_or_none(tmp_path: Path, s3: str, url: str) -> None:
+    """Where it is not known how the listener is reached, an address that leads elsewhere would be sent keys."""
+    file = tmp_path / "s.yaml"
+    file.write_text(settings_text(s3))
+    settings = load_settings(file, {})
+    assert settings.s3.client_url == url
+    behind = "upstreams: {lake: {uri: 'http://127.0.0.1:1'}}\n"
+    file.write_text(settings_text(s3) + behind)
+    said = [finding.path for finding in advice(load_settings(file, {}))]
+    assert ("s3.public_url" in said) is (s3.startswith("enabled: true") and not url)
+    assert "s3.public_url" not in [finding.path for finding in advice(settings)]

@@ -132,3 +132,14 @@ def test_there_are_so_many_upstreams_and_no_more() -> None:
     upstream = UpstreamSettings("https://catalog.example")
     assert [*upstream_faults({f"c{number}": upstream for number in range(MAX_UPSTREAMS)})] == []
     assert len([*upstream_faults({f"c{number}": upstream for number in range(MAX_UPSTREAMS + 1)})]) == 1
+
+
+@pytest.mark.parametrize("forwarding", ("same", "exchange"))
+def test_an_inventory_needs_a_token_that_is_nobodys_caller(forwarding: str) -> None:
+    """The server would wait for ever for an inventory that it has no right to take."""
+    exchange = EXCHANGE if forwarding == "exchange" else {}
+    (fault,) = faults(token_forwarding=forwarding, exchange=exchange, inventory={"required": True})
+    assert fault.startswith("upstreams.lake.inventory.token_file: this key is missing")
+    given = {"required": True, "token_file": "/t"}
+    assert not faults(token_forwarding=forwarding, exchange=exchange, inventory=given)
+    assert not faults(token_forwarding="none", inventory={"required": True})

@@ -12,7 +12,7 @@ from signproxy.credentials import slot
 from signproxy.credentials.registry import BUILT_IN, ProviderRegistry
 from signproxy.credentials.store import CredentialStore
 from tests.credentials.memory import MemoryProvider
-from tests.credentials.services import Answer, Service
+from tests.credentials.services import Service
 from tests.credentials.stores import Clock
 
 
@@ -56,7 +56,7 @@ async def store(clock: Clock, made: list[MemoryProvider]) -> AsyncIterator[Crede
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    """A server that knows nothing until the test gives it an `answer`."""
-    made = Service(lambda _seen: Answer(404, b""))
+    """AWS' services as moto has them."""
+    made = Service()
     yield made
     made.close()

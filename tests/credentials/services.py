@@ -1,22 +1,31 @@
-"""Serve what AWS' services answer, on this machine: session service, container endpoint, instance metadata."""
+"""Serve what AWS' services answer, on this machine: moto's session service and instance metadata, and their faults."""
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.sts.models import AssumedRole, sts_backends
+from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.wrappers import Request, Response
 
-REGION = "eu-west-1"
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+_HEADERS = "tests.headers"
 
 
 class Seen(NamedTuple):
@@ -61,53 +70,35 @@ def key(name: str, seconds: float = 3600.0) -> Key:
     )
 
 
-class Service:
-    """A server whose answer can be replaced while it runs."""
+Alter = Callable[[bytes], bytes]
+"""What becomes of the body that moto answers with: rotated keys, another expiry, a torn answer."""
 
-    def __init__(self, answer: Callable[[Seen], Answer]) -> None:
+Fault = Callable[[Seen], Answer | Alter]
+
+
+def unaltered(body: bytes) -> bytes:
+    """Let moto's answer be."""
+    return body
+
+
+class Service:
+    """AWS' services as moto has them: session service and instance metadata. `answer` makes what moto cannot.
+
+    moto accepts any signature and any token, so it proves none: `sts` and `metadata` verify them before it answers.
+    """
+
+    def __init__(self, answer: Fault = lambda _seen: unaltered) -> None:
         self.answer = answer
         self.seen: list[Seen] = []
         self.released = threading.Event()
         """Set at the end, so that no slow answer outlives its test."""
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it
-                """Be quiet."""
-
-            def handle_one(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                seen = Seen(self.command, self.path, headers, body)
-                service.seen.append(seen)
-                answer = service.answer(seen)
-                if answer.after:
-                    service.released.wait(answer.after)
-                self.close_connection = True
-                try:
-                    self.send_response(answer.status)
-                    self.send_header("Content-Type", answer.content_type)
-                    self.send_header("Connection", "close")
-                    self.send_header("Content-Length", str(len(answer.body)))
-                    self.end_headers()
-                    self.wfile.write(answer.body)
-                except OSError:
-                    """The client did not wait."""
-
-            do_GET = do_POST = do_PUT = handle_one  # noqa: N815 - the names that the base class looks for
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=_Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"http://127.0.0.1:{self._server.port}"
 
     def close(self) -> None:
         """Stop listening: from now on connections are refused."""
@@ -117,9 +108,42 @@ class Service:
             self._server.server_close()
             self._thread.join()
 
+    def _serve(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        request = Request(environ)
+        seen = Seen(request.method, request.full_path.removesuffix("?"), environ[_HEADERS], request.get_data())
+        self.seen.append(seen)
+        answer = self.answer(seen)
+        if isinstance(answer, Answer):
+            if answer.after:
+                self.released.wait(answer.after)
+            return Response(answer.body, answer.status, content_type=answer.content_type)(environ, start)
+        environ["wsgi.input"] = io.BytesIO(seen.body)
+        response = Response.from_app(_moto(), environ, buffered=True)
+        response.set_data(answer(response.get_data()))
+        return response(environ, start)
+
+
+class _Handler(WSGIRequestHandler):
+    def make_environ(self) -> WSGIEnvironment:
+        """Keep the headers as they arrived: WSGI has no name for those with an underscore, as AWS' sign-on has one."""
+        return super().make_environ() | {_HEADERS: {name.lower(): value for name, value in self.headers.items()}}
+
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - the base class names it
+        """Be quiet."""
+
+
+@cache
+def _moto() -> DomainDispatcherApplication:
+    return DomainDispatcherApplication(create_backend_app)
+
+
+def last_session() -> AssumedRole:
+    """Return the session that moto's service gave last: its keys, and what it understood of the request."""
+    return sts_backends["123456789012"]["aws"].assumed_roles[-1]
+
 
 @contextmanager
-def serving(answer: Callable[[Seen], Answer]) -> Iterator[Service]:
+def serving(answer: Fault) -> Iterator[Service]:
     """Serve until the block ends."""
     service = Service(answer)
     try:
@@ -139,18 +163,13 @@ def container(given: Callable[[], Key], authorization: Callable[[], str]) -> Cal
     return answer
 
 
-def metadata(given: Callable[[], Key], role: str = "node-role") -> Callable[[Seen], Answer]:
-    """Answer as an instance does: by the second version of its protocol alone."""
-    path = "/latest/meta-data/iam/security-credentials/"
+def metadata(alter: Alter = unaltered) -> Fault:
+    """Answer as an instance does: by the second version of its protocol alone, which moto does not insist on."""
 
-    def answer(seen: Seen) -> Answer:
+    def answer(seen: Seen) -> Answer | Alter:
         if (seen.method, seen.path) == ("PUT", "/latest/api/token"):
-            return Answer(200, b"imds-token", content_type="text/plain")
-        if seen.headers.get("x-aws-ec2-metadata-token") != "imds-token":
-            return Answer(401, b"")
-        if seen.path == path:
-            return Answer(200, role.encode(), content_type="text/plain")
-        return _json(given()) if seen.path == path + role else Answer(404, b"")
+            return unaltered
+        return alter if seen.headers.get("x-aws-ec2-metadata-token") == "fake-imdsv2-token" else Answer(401, b"")
 
     return answer
 
@@ -176,34 +195,39 @@ def sso(given: Callable[[], Key], access_token: str) -> Callable[[Seen], Answer]
     return answer
 
 
-def sts(
-    given: Callable[[], Key], callers: Callable[[], tuple[Key, ...]] = tuple, token: str = ""
-) -> Callable[[Seen], Answer]:
+def sts(alter: Alter = unaltered, callers: Callable[[], tuple[Key, ...]] = tuple, token: str = "") -> Fault:
     """Answer as STS does: AssumeRole to whoever signs with one of `callers`, web identity to whoever has the token."""
 
-    def answer(seen: Seen) -> Answer:
+    def answer(seen: Seen) -> Answer | Alter:
         action = seen.form.get("Action", "")
         if action == "AssumeRole" and not any(is_signed(seen, caller) for caller in callers()):
             return refusal("SignatureDoesNotMatch", "The request signature does not match", 403)
         if action == "AssumeRoleWithWebIdentity" and seen.form["WebIdentityToken"] != token:
             return refusal("InvalidIdentityToken", "Incorrect token", 400)
-        return granted(action, given())
+        return alter
 
     return answer
 
 
-def granted(action: str, found: Key) -> Answer:
-    """Return a session in the words of STS."""
-    return Answer(
-        200,
-        f"""<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result>
-<AssumedRoleUser><AssumedRoleId>AROA:x</AssumedRoleId><Arn>arn:aws:sts::123456789012:assumed-role/r/x</Arn>
-</AssumedRoleUser><Credentials><AccessKeyId>{found.key_id}</AccessKeyId>
-<SecretAccessKey>{found.secret}</SecretAccessKey><SessionToken>{found.token}</SessionToken>
-<Expiration>{found.expiration}</Expiration></Credentials><PackedPolicySize>6</PackedPolicySize></{action}Result>
-<ResponseMetadata><RequestId>c6104cbe-af31-11e0-8154-cbc7ccf896c7</RequestId></ResponseMetadata></{action}Response>
-""".encode(),
-    )
+def giving(given: Callable[[], Key]) -> Alter:
+    """Put keys that a test recognises, and the expiry that it wants, into what moto answers."""
+
+    def alter(body: bytes) -> bytes:
+        found = given()
+        values = {
+            "AccessKeyId": found.key_id,
+            "SecretAccessKey": found.secret,
+            "SessionToken": found.token,
+            "Token": found.token,
+            "Expiration": found.expiration,
+        }
+        text = body.decode()
+        for name, value in values.items():
+            text = re.sub(rf"(?<=<{name}>)[^<]+", value, text)
+            text = re.sub(rf'(?<="{name}": ")[^"]+', value, text)
+        return text.encode()
+
+    return alter
 
 
 def refusal(code: str, message: str, status: int, *, after: float = 0.0) -> Answer:

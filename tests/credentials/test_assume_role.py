@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from signproxy.credentials import aws
 from signproxy.credentials.assume_role import MAX_SECONDS, MIN_SECONDS, AssumeRoleProvider, default_session_name
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.failure import MAX_DETAIL_CHARACTERS, FailureKind, NotObtained
@@ -18,10 +18,11 @@ from signproxy.credentials.provider import CredentialProvider
 from signproxy.credentials.static import StaticProvider
 from signproxy.errors import ProviderInvalid
 from signproxy.model import SessionScope
+from signproxy.outbound import aws as outbound_aws
 from signproxy.s3.storage import Storage, StorageKind
 from tests.credentials.contract import ProviderContract
 from tests.credentials.memory import MemoryProvider
-from tests.credentials.services import Answer, Key, Seen, Service, granted, key, refusal, sts
+from tests.credentials.services import Alter, Answer, Key, Seen, Service, giving, key, last_session, refusal, sts
 from tests.credentials.test_chain import shown
 from tests.credentials.values import storage
 
@@ -71,7 +72,7 @@ def aws_storage(region: str) -> Storage:
 
 async def test_the_role_is_assumed_with_the_keys_below(service: Service) -> None:
     """The service checks the signature with botocore's own rules: anything else would only work with a fake."""
-    service.answer = sts(lambda: SESSION, lambda: (BASE,))
+    service.answer = sts(giving(lambda: SESSION), lambda: (BASE,))
     given = await assumed(await provider_of(service, session_name="nightly", duration_seconds="900"))
     assert (given.access_key_id, given.secret_access_key, given.session_token) == SESSION[:3]
     assert given.expires_at is not None
@@ -86,9 +87,26 @@ async def test_the_role_is_assumed_with_the_keys_below(service: Service) -> None
     assert "signproxy" in seen.headers["user-agent"]
 
 
+async def test_a_session_is_what_the_service_gave(service: Service) -> None:
+    """Keys, token and end that are read wrongly make signatures that no store takes."""
+    service.answer = sts(callers=lambda: (BASE,))
+    provider = await provider_of(service, session_name="nightly", external_id=EXTERNAL_ID, duration_seconds="1800")
+    given = await assumed(provider)
+    session = last_session()
+    assert (given.access_key_id, given.secret_access_key, given.session_token) == (
+        session.access_key_id,
+        session.secret_access_key,
+        session.session_token,
+    )
+    assert given.expires_at is not None
+    assert abs(given.expires_at - session.expiration.timestamp()) < 1
+    assert abs(given.expires_at - time.time() - 1800) < 300
+    assert (session.role_arn, session.session_name, session.external_id) == (ROLE, "nightly", EXTERNAL_ID)
+
+
 async def test_an_external_id_is_sent_and_not_shown(service: Service) -> None:
     """It is what keeps a stranger from having us use the role for him."""
-    service.answer = sts(lambda: SESSION, lambda: (BASE,))
+    service.answer = sts(giving(lambda: SESSION), lambda: (BASE,))
     provider = await provider_of(service, external_id=EXTERNAL_ID)
     await assumed(provider)
     assert service.seen[0].form["ExternalId"] == EXTERNAL_ID
@@ -100,7 +118,7 @@ async def test_an_external_id_is_sent_and_not_shown(service: Service) -> None:
 async def test_rotated_keys_below_are_used_at_the_next_refresh(service: Service) -> None:
     """The keys below end too, long before the process does."""
     accepted = [BASE]
-    service.answer = sts(lambda: SESSION, lambda: tuple(accepted))
+    service.answer = sts(giving(lambda: SESSION), lambda: tuple(accepted))
     below = Below()
     provider = await provider_of(service, below)
     await assumed(provider)
@@ -115,9 +133,9 @@ async def test_a_role_may_stand_on_a_role(service: Service) -> None:
     """An account of one's own first, the lake's account then."""
     middle = key("middle")
 
-    def answer(seen: Seen) -> Answer:
+    def answer(seen: Seen) -> Answer | Alter:
         given, caller = (middle, BASE) if seen.form["RoleArn"].endswith("/first") else (SESSION, middle)
-        return sts(lambda: given, lambda: (caller,))(seen)
+        return sts(giving(lambda: given), lambda: (caller,))(seen)
 
     service.answer = answer
     first = await provider_of(service, role_arn="arn:aws:iam::123456789012:role/first")
@@ -255,8 +273,17 @@ async def test_the_role_itself_is_needed() -> None:
 
 SECRETS = (BASE.secret, BASE.token, SESSION.secret, SESSION.token)
 CANONICAL = f"The Canonical String should have been POST / host:sts x-amz-security-token:{BASE.token} ..."
-CUT = granted("AssumeRole", SESSION).body[:400]
-WITHOUT_EXPIRATION = granted("AssumeRole", SESSION).body.replace(b"Expiration", b"Expires")
+
+
+def cut(body: bytes) -> bytes:
+    """Lose the connection in the middle of the secret."""
+    return giving(lambda: SESSION)(body).partition(SESSION.secret[10:].encode())[0]
+
+
+def without_expiration(body: bytes) -> bytes:
+    return giving(lambda: SESSION)(body).replace(b"Expiration", b"Expires")
+
+
 NOT_XML = json.dumps({"SecretAccessKey": SESSION.secret}).encode()
 
 
@@ -279,15 +306,15 @@ NOT_XML = json.dumps({"SecretAccessKey": SESSION.secret}).encode()
         (refusal("Strange", "too fast", 429), FailureKind.THROTTLED, "Strange (HTTP 429)"),
         (refusal("InternalFailure", BASE.secret, 500), FailureKind.UNAVAILABLE, "InternalFailure (HTTP 500)"),
         (Answer(502, b"<html>Bad gateway</html>"), FailureKind.UNAVAILABLE, "HTTP 502"),
-        (Answer(200, CUT), FailureKind.MALFORMED, "ResponseParserError"),
+        (cut, FailureKind.MALFORMED, "ResponseParserError"),
         (Answer(200, NOT_XML), FailureKind.MALFORMED, "ResponseParserError"),
         (Answer(200, b""), FailureKind.MALFORMED, ""),
-        (Answer(200, WITHOUT_EXPIRATION), FailureKind.MALFORMED, "KeyError"),
+        (without_expiration, FailureKind.MALFORMED, "KeyError"),
         (Answer(301, b"", content_type="text/html"), FailureKind.MALFORMED, "ResponseParserError"),
     ),
 )
 async def test_what_the_service_refuses_is_told_without_secrets(
-    answer: Answer, kind: FailureKind, detail: str, service: Service, caplog: pytest.LogCaptureFixture
+    answer: Answer | Alter, kind: FailureKind, detail: str, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The message goes into the log, to `/status` and, at the end, into a ticket."""
     service.answer = lambda _seen: answer
@@ -332,8 +359,8 @@ async def test_without_a_provider_below_nothing_is_asked() -> None:
 
 async def test_a_service_that_answers_too_late_is_given_up(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it answers then is nobody's."""
-    monkeypatch.setattr(aws, "READ_SECONDS", 0.2)
-    service.answer = lambda _seen: granted("AssumeRole", SESSION)._replace(after=30)
+    monkeypatch.setattr(outbound_aws, "READ_SECONDS", 0.2)
+    service.answer = lambda _seen: Answer(200, b"", after=30)
     failed = await failure(await provider_of(service))
     assert (failed.kind, "Read timeout" in failed.detail) == (FailureKind.TIMEOUT, True)
 
@@ -354,7 +381,7 @@ class TestRoleKeepsTheContract(ProviderContract):
     def properties(self, service: Service, tmp_path: Path) -> Mapping[str, str]:
         self.session = SESSION
         self.service = service
-        service.answer = sts(lambda: self.session, lambda: (BASE,))
+        service.answer = sts(giving(lambda: self.session), lambda: (BASE,))
         self.keys = tmp_path / "keys.json"
         content = {"access_key_id": BASE.key_id, "secret_access_key": BASE.secret, "session_token": BASE.token}
         self.keys.write_text(json.dumps(content))

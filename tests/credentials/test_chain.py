@@ -29,8 +29,22 @@ from signproxy.credentials.provider import CredentialProvider
 from signproxy.credentials.threads import LIMIT
 from signproxy.errors import ProviderInvalid
 from signproxy.model import SessionScope
+from signproxy.outbound import aws as outbound_aws
 from tests.credentials.contract import ProviderContract
-from tests.credentials.services import Answer, Key, Service, container, key, metadata, refusal, sso, sts
+from tests.credentials.services import (
+    Answer,
+    Key,
+    Service,
+    container,
+    giving,
+    key,
+    last_session,
+    metadata,
+    refusal,
+    serving,
+    sso,
+    sts,
+)
 from tests.credentials.values import storage
 
 KEY = key("one")
@@ -122,7 +136,7 @@ def from_process(home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, 
 
 def from_web_identity(home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source) -> None:
     """As the webhook of EKS sets a pod up for IRSA."""
-    service.answer = sts(source, token=TOKEN)
+    service.answer = sts(giving(source), token=TOKEN)
     (home / "token").write_text(TOKEN)
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(home / "token"))
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/lake")
@@ -146,7 +160,7 @@ def from_container_with_variable(home: Path, monkeypatch: pytest.MonkeyPatch, se
 
 
 def from_instance(home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source) -> None:
-    service.answer = metadata(source)
+    service.answer = metadata(giving(source))
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url)
 
@@ -154,7 +168,7 @@ def from_instance(home: Path, monkeypatch: pytest.MonkeyPatch, service: Service,
 def from_role_of_a_profile(home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source) -> None:
     """A profile that assumes a role with what a program prints."""
     below = key("below")
-    service.answer = sts(source, lambda: (below,))
+    service.answer = sts(giving(source), lambda: (below,))
     (home / ".aws/config").write_text(
         "[default]\nrole_arn = arn:aws:iam::123456789012:role/lake\nsource_profile = base\nregion = eu-west-1\n"
         f"[profile base]\ncredential_process = {process_of(home, below)}\n"
@@ -215,6 +229,38 @@ async def test_every_way_leads_to_the_keys_and_their_expiry(
         assert given.expires_at is None
 
 
+async def test_a_session_of_web_identity_is_what_the_service_gave(
+    aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
+) -> None:
+    """Keys, token and end that are read wrongly make signatures that no store takes."""
+    from_web_identity(aws_home, monkeypatch, service, source)
+    service.answer = sts(token=TOKEN)
+    monkeypatch.setenv("AWS_ROLE_SESSION_NAME", "nightly")
+    given = await found()
+    session = last_session()
+    assert held(given) == (session.access_key_id, session.secret_access_key, session.session_token)
+    assert given.expires_at is not None
+    assert abs(given.expires_at - session.expiration.timestamp()) < 1
+    assert (session.role_arn, session.session_name) == ("arn:aws:iam::123456789012:role/lake", "nightly")
+
+
+async def test_a_session_of_an_instance_is_what_its_metadata_gave(
+    aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
+) -> None:
+    """A role of a machine would sign with keys that no store knows."""
+    from_instance(aws_home, monkeypatch, service, source)
+    service.answer = metadata()
+    given = await found()
+    assert held(given) == ("test-key", "test-secret-key", "test-session-token")
+    assert given.expires_at is not None
+    assert abs(given.expires_at - time.time() - 24 * 3600) < 300
+    assert [(seen.method, seen.path.rpartition("/")[2]) for seen in service.seen] == [
+        ("PUT", "token"),
+        ("GET", ""),
+        ("GET", "default-role"),
+    ]
+
+
 @pytest.mark.parametrize("way", ("shared credentials", "process", "web identity", "container", "instance", "sso"))
 async def test_each_question_is_answered_anew(
     way: str, aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
@@ -268,6 +314,18 @@ async def test_a_profile_takes_precedence_over_the_environment(
     write_profile(aws_home / ".aws/credentials", "lake", NEXT)
     assert held(await found())[0] == KEY.key_id
     assert held(await found(profile="lake"))[0] == NEXT.key_id
+
+
+async def test_instance_metadata_is_never_asked_for_through_a_proxy(
+    aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
+) -> None:
+    """The proxy would answer with the role of its own machine, or read the keys of this one."""
+    from_instance(aws_home, monkeypatch, service, source)
+    with serving(lambda _seen: Answer(200, b"proxy")) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert held(await found()) == (KEY.key_id, KEY.secret, KEY.token)
+    assert proxy.seen == []
 
 
 # -- which ways may be used --------------------------------------------------------------------------------------------
@@ -434,7 +492,7 @@ async def test_a_service_that_answers_too_late_is_given_up(
     aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
 ) -> None:
     """Botocore would wait a minute, five times."""
-    monkeypatch.setattr(aws, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(outbound_aws, "READ_SECONDS", 0.2)
     from_web_identity(aws_home, monkeypatch, service, source)
     service.answer = lambda _seen: Answer(200, b"", after=30)
     assert (await failure()).kind is FailureKind.TIMEOUT
@@ -562,7 +620,7 @@ async def test_a_service_that_hangs_holds_a_few_threads_at_most(
     async with asyncio.timeout(20):
         while any(thread.is_alive() for thread in ours):  # noqa: ASYNC110 - threads tell no loop
             await asyncio.sleep(0.01)
-    service.answer = sts(source, token=TOKEN)
+    service.answer = sts(giving(source), token=TOKEN)
     assert held(await provider.get(storage(), SessionScope("lake", "")))[0] == KEY.key_id
 
 

@@ -22,6 +22,7 @@ from signproxy.forward.uploads import UploadIds
 from signproxy.gate.forwarded import Passed, RefusedKey
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.model import Allow, TableId, VolumeId
+from signproxy.s3.bulk_delete import DeleteRules, read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
 from signproxy.s3.forwarded import Forwardable
 from signproxy.s3.operation import Operation
@@ -96,6 +97,7 @@ class Story(msgspec.Struct, kw_only=True):
 
 
 PLAIN = Story()
+_ANY_OBJECT = DeleteRules(conditions=True, written_anew=True)
 _OPERATIONS = {
     "GET": Operation.GET_OBJECT,
     "HEAD": Operation.HEAD_OBJECT,
@@ -139,6 +141,7 @@ def passed_of(store: Storage, head: RequestHead, story: Story) -> Passed:
         mode=payload.mode,
         payload=payload,
         outbound=outbound_of(store, "data"),
+        deletes=read_bulk_delete(story.document, _ANY_OBJECT) if story.document else None,
     )
     table = TableId("lake", "ns", story.table) if story.table else None
     volume = VolumeId("lake", story.volume) if story.volume else None
@@ -224,7 +227,14 @@ class Rig:
                 pass
         try:
             outcome = await self.forwarder.forward(
-                passed_of(self.store, head, story), client, body, head, answer, seed=story.seed, document=story.document
+                passed_of(self.store, head, story),
+                client,
+                body,
+                head,
+                answer,
+                event_id=EVENT_ID,
+                seed=story.seed,
+                document=story.document,
             )
         except Refused as refused:
             assert not answer.begun

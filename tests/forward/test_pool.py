@@ -160,6 +160,15 @@ async def test_hosts_of_former_policies_are_forgotten() -> None:
         channel.abort()
 
 
+async def test_a_connection_to_a_forgotten_host_ends() -> None:
+    """The request that gives it back would fail after its answer, and its slot would stay taken."""
+    async with Upstream(wait) as store, pool_of(store) as (pool, address):
+        channel = await pool.connect(address)
+        pool._hosts.clear()
+        pool.give_back(address, channel)
+        await until(lambda: channel.closed)
+
+
 async def test_many_requests_share_few_connections() -> None:
     """Each request would pay for a connection of its own."""
     async with Upstream(serving(b"x" * 1000)) as store, serving_rig(Rig(storage(store.port), connections=3)) as rig:

@@ -8,6 +8,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from urllib.parse import unquote_to_bytes
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -277,94 +278,149 @@ DELETE = (
     b"<Object><Key>wh/t1/a&amp;b</Key></Object>\n<Object>\n<Key>wh/t2/x&lt;</Key></Object>"
     b"<Object><Key>wh/t1/c</Key></Object></Delete>"
 )
+DECLARED = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 RESULT = b'<?xml version="1.0"?>\n<DeleteResult xmlns="x"><Deleted><Key>wh/t1/a&amp;b</Key></Deleted></DeleteResult>\n'
-CUT = DELETE.replace(b"<Object>\n<Key>wh/t2/x&lt;</Key></Object>", b"")
+_SENT = b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">%b</Delete>'
+WHOLE = _SENT % (
+    b"<Object><Key>wh/t1/a&amp;b</Key></Object><Object><Key>wh/t2/x&lt;</Key></Object>"
+    b"<Object><Key>wh/t1/c</Key></Object>"
+)
+CUT = WHOLE.replace(b"<Object><Key>wh/t2/x&lt;</Key></Object>", b"")
+EVERY = ("wh/t1/a&b", "wh/t2/x<", "wh/t1/c")
 
 
-def bulk(*, refused: tuple[RefusedKey, ...] = (), allowed: tuple[str, ...] = ("wh/t1/a&b", "wh/t1/c")) -> Story:
-    return Story(operation=Operation.DELETE_OBJECTS, document=DELETE, refused=refused, delete_keys=allowed)
+def bulk(
+    *,
+    refused: tuple[RefusedKey, ...] = (),
+    allowed: tuple[str, ...] = ("wh/t1/a&b", "wh/t1/c"),
+    document: bytes = DELETE,
+) -> Story:
+    return Story(operation=Operation.DELETE_OBJECTS, document=document, refused=refused, delete_keys=allowed)
 
 
-async def test_a_bulk_delete_goes_as_it_came_with_its_hash_signed() -> None:
-    """The client's own checksum of the body would no longer match."""
-    md5 = b64encode(hashlib.md5(DELETE, usedforsecurity=False).digest()).decode()
+def declared(body: bytes) -> dict[str, str]:
+    """Return what clients declare of a body."""
+    return {
+        "Content-MD5": b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode(),
+        "x-amz-checksum-crc32": b64encode(zlib.crc32(body).to_bytes(4, "big")).decode(),
+    }
+
+
+async def test_a_bulk_delete_is_written_from_what_was_judged_and_all_that_is_said_of_it_is_true() -> None:
+    """What another reader finds in the client's own bytes would be deleted, whatever was judged."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in declared(DELETE).items()])
     async with (
         Upstream(serving(RESULT)) as store,
         serving_rig(Rig(storage(store.port))) as rig,
         connected(rig) as client,
     ):
-        rig.story = bulk()
-        await client.send(request("POST", "/data?delete", f"Content-MD5: {md5}\r\n", DELETE))
+        rig.story = bulk(allowed=EVERY)
+        await client.send(request("POST", "/data?delete", f"{lines}x-amz-sdk-checksum-algorithm: CRC32\r\n", DELETE))
         assert (await client.answer())[1] == RESULT
     received = verified(store.requests[0])
-    assert received.body == DELETE
-    assert received.header("content-md5") == md5
-    assert received.header("x-amz-content-sha256") == hashlib.sha256(DELETE).hexdigest()
-    assert rig.outcomes[0].bytes_in == len(DELETE)
+    assert received.body == WHOLE
+    for name, value in declared(WHOLE).items():
+        assert received.header(name.lower()) == value
+    assert received.header("x-amz-sdk-checksum-algorithm") == "CRC32"
+    assert received.header("x-amz-content-sha256") == hashlib.sha256(WHOLE).hexdigest()
+    assert rig.outcomes[0].bytes_in == len(WHOLE)
+
+
+async def test_conditions_and_repeats_are_sent_as_they_came() -> None:
+    """The newest version would be deleted in place of the one that was named."""
+    named = b"<Object><Key>k</Key><VersionId>v&#49;</VersionId></Object><Object><Key>k</Key><ETag>e</ETag></Object>"
+    document = b"<Delete><Quiet>true</Quiet>" + named + named + b"</Delete>"
+    async with Upstream(serving(RESULT)) as store, serving_rig(Rig(storage(store.port))) as rig:
+        rig.story = bulk(allowed=("k",), document=document)
+        await forwarded(rig, request("POST", "/data?delete", body=document))
+    assert verified(store.requests[0]).body == _SENT % (named.replace(b"&#49;", b"1") * 2 + b"<Quiet>true</Quiet>")
+
+
+async def test_a_checksum_that_nobody_here_computes_is_replaced_by_one_that_is() -> None:
+    """It is one of the client's own bytes, which the store never sees: every bulk delete of such a client fails."""
+    headers = "X-Amz-Checksum-XXHash64: AAAAAAAAAAA=\r\nx-amz-sdk-checksum-algorithm: XXHASH64\r\n"
+    async with Upstream(serving(RESULT)) as store, serving_rig(Rig(storage(store.port))) as rig:
+        rig.story = bulk(allowed=EVERY)
+        await forwarded(rig, request("POST", "/data?delete", headers, DELETE))
+    received = verified(store.requests[0])
+    assert received.header("x-amz-checksum-xxhash64") is None
+    assert received.header("x-amz-sdk-checksum-algorithm") is None
+    assert received.header("content-md5") == declared(WHOLE)["Content-MD5"]
+    assert "content-md5;" in (received.header("authorization") or "")
 
 
 @pytest.mark.parametrize(
     ("result", "merged"),
     (
         (RESULT, RESULT.replace(b"</DeleteResult>", b"{errors}</DeleteResult>")),
-        (b"<DeleteResult/>", b"<DeleteResult>{errors}</DeleteResult>"),
+        (b"<DeleteResult></DeleteResult>", b"<DeleteResult>{errors}</DeleteResult>"),
+        (
+            b"<DeleteResult><!--</DeleteResult>--><Deleted/></DeleteResult >\n<!-- -->",
+            b"<DeleteResult><!--</DeleteResult>--><Deleted/>{errors}</DeleteResult >\n<!-- -->",
+        ),
         (
             b'<?xml version="1.0"?><DeleteResult xmlns="x" />\n',
-            b'<?xml version="1.0"?><DeleteResult xmlns="x">{errors}</DeleteResult>',
+            DECLARED + b'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{errors}</DeleteResult>',
         ),
     ),
 )
 async def test_refused_keys_are_left_out_and_reported_beside_the_others(result: bytes, merged: bytes) -> None:
     """Another table's object would be deleted; or a job would believe that it was."""
     refused = (RefusedKey("wh/t2/x<", Reason.NO_WRITE_DATA),)
-    md5 = b64encode(hashlib.md5(DELETE, usedforsecurity=False).digest()).decode()
-    crc32 = b64encode(zlib.crc32(DELETE).to_bytes(4, "big")).decode()
-    headers = f"Content-MD5: {md5}\r\nx-amz-checksum-crc32: {crc32}\r\nx-amz-sdk-checksum-algorithm: CRC32\r\n"
+    lines = "".join([f"{name}: {value}\r\n" for name, value in declared(DELETE).items()])
     async with (
         Upstream(serving(result)) as store,
         serving_rig(Rig(storage(store.port))) as rig,
         connected(rig) as client,
     ):
         rig.story = bulk(refused=refused)
-        await client.send(request("POST", "/data?delete", headers, DELETE))
+        await client.send(request("POST", "/data?delete", lines, DELETE))
         _, body = await client.answer()
     received = verified(store.requests[0])
     assert received.body == CUT
-    assert received.header("content-md5") == b64encode(hashlib.md5(CUT, usedforsecurity=False).digest()).decode()
-    assert received.header("x-amz-checksum-crc32") == b64encode(zlib.crc32(CUT).to_bytes(4, "big")).decode()
-    assert received.header("x-amz-sdk-checksum-algorithm") == "CRC32"
+    for name, value in declared(CUT).items():
+        assert received.header(name.lower()) == value
     message = Reason.NO_WRITE_DATA.value.message
     errors = f"<Error><Key>wh/t2/x&lt;</Key><Code>AccessDenied</Code><Message>{message}</Message></Error>".encode()
     assert body == merged.replace(b"{errors}", errors)
+
+
+async def test_each_refused_object_is_reported_with_its_version() -> None:
+    """A client that deletes versions would take all of one key's for deleted but one."""
+    named = b"<Object><Key>k</Key><VersionId>v</VersionId></Object><Object><Key>k</Key></Object>"
+    document = b"<Delete><Object><Key>a</Key></Object>" + named + b"</Delete>"
+    async with (
+        Upstream(serving(b"<DeleteResult></DeleteResult>")) as store,
+        serving_rig(Rig(storage(store.port))) as rig,
+        connected(rig) as client,
+    ):
+        rig.story = bulk(refused=(RefusedKey("k", Reason.NO_WRITE_DATA),), allowed=("a",), document=document)
+        await client.send(request("POST", "/data?delete", body=document))
+        _, body = await client.answer()
+    told = [(each.findtext("Key"), each.findtext("VersionId")) for each in ElementTree.fromstring(body)]  # noqa: S314
+    assert told == [("k", "v"), ("k", None)]
 
 
 @pytest.mark.parametrize(
     ("header", "reason"),
     (("Content-MD5", Reason.CONTENT_MD5), ("x-amz-checksum-crc32", Reason.CHECKSUM_MISMATCH)),
 )
-async def test_what_a_client_declares_of_a_bulk_delete_is_compared_before_it_is_cut(
-    store: Upstream, header: str, reason: Reason
+@pytest.mark.parametrize("refused", ((), (RefusedKey("wh/t2/x<", Reason.NO_WRITE_DATA),)))
+async def test_what_a_client_declares_of_a_bulk_delete_is_compared_before_it_is_written_anew(
+    store: Upstream, header: str, reason: Reason, refused: tuple[RefusedKey, ...]
 ) -> None:
     """The store sees another body: an altered list of keys would be deleted although the client's checksum tells."""
     async with serving_rig(Rig(storage(store.port))) as rig:
-        rig.story = bulk(refused=(RefusedKey("wh/t2/x<", Reason.NO_WRITE_DATA),))
+        rig.story = bulk(refused=refused)
         assert b" 599 " in await forwarded(rig, request("POST", "/data?delete", f"{header}: AAAAAA==\r\n", DELETE))
         assert rig.refusals[0].reason is reason
     assert not store.requests
 
 
-async def test_a_key_that_is_not_found_again_stops_a_cut_bulk_delete(store: Upstream) -> None:
-    """What the gate allowed and what the store is sent would not be the same."""
-    async with serving_rig(Rig(storage(store.port))) as rig:
-        rig.story = bulk(refused=(RefusedKey("wh/t1/c", Reason.NO_WRITE_DATA),), allowed=("wh/t1/a&b", "wh/t1/other"))
-        assert b" 599 " in await forwarded(rig, request("POST", "/data?delete", body=DELETE))
-        assert rig.refusals[0].reason is Reason.DELETE_BODY
-    assert not store.requests
-
-
-async def test_an_answer_that_is_no_result_is_not_taken_for_one() -> None:
+@pytest.mark.parametrize("document", (b"<html>", b"<html/>", b"\xff", b"<!DOCTYPE DeleteResult><DeleteResult/>"))
+async def test_an_answer_that_is_no_result_is_not_taken_for_one(document: bytes) -> None:
     """A job would believe that its objects are gone."""
-    async with Upstream(serving(b"<html>")) as store, serving_rig(Rig(storage(store.port))) as rig:
+    async with Upstream(serving(document)) as store, serving_rig(Rig(storage(store.port))) as rig:
         rig.story = bulk(refused=(RefusedKey("wh/t2/x<", Reason.NO_WRITE_DATA),))
         assert b" 599 " in await forwarded(rig, request("POST", "/data?delete", body=DELETE))
         assert rig.refusals[0].reason is Reason.STORE_INVALID

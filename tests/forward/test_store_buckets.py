@@ -5,36 +5,40 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.store_buckets import names_in, query_of
+from signproxy.forward.store_buckets import buckets_in, query_of
+from signproxy.gate.forwarded import StoreBucket
+from tests.pieces import drained
+from tests.s3.world import MINIO
 
 _LIST = '<?xml version="1.0"?>\n<ListAllMyBucketsResult xmlns="x"><Owner><ID>o</ID></Owner>{}</ListAllMyBucketsResult>'
 
 
 @pytest.mark.parametrize(
-    ("content", "names", "token"),
+    ("content", "told", "token"),
     (
         ("<Buckets/>", (), ""),
         ("", (), ""),
         ("<Buckets></Buckets>", (), ""),
-        ("<Buckets>\n <Bucket><CreationDate>d</CreationDate><Name>a</Name></Bucket>\n</Buckets>", ("a",), ""),
-        ("<Buckets><Bucket><Name>a&amp;b</Name></Bucket></Buckets>", ("a&b",), ""),
+        ("<Buckets>\n <Bucket><CreationDate>d</CreationDate><Name>a</Name></Bucket>\n</Buckets>", (("a", "d"),), ""),
+        ("<Buckets><Bucket><Name>a&amp;b</Name></Bucket></Buckets>", (("a&b", ""),), ""),
         (
             "<Buckets><Bucket><Name>a</Name></Bucket></Buckets><ContinuationToken>t&lt;</ContinuationToken>",
-            ("a",),
+            (("a", ""),),
             "t<",
         ),
     ),
 )
-def test_the_names_of_a_page(content: str, names: tuple[str, ...], token: str) -> None:
+def test_the_buckets_of_a_page(content: str, told: tuple[tuple[str, str], ...], token: str) -> None:
     """A bucket that is there would not be shown, or the list would never go on."""
-    assert names_in(_LIST.format(content).encode()) == (names, token)
+    expected = [StoreBucket(name, MINIO, created) for name, created in told]
+    assert drained(buckets_in(_LIST.format(content).encode(), MINIO)) == (expected, token)
 
 
 @pytest.mark.parametrize("document", (b"", b"<html/>", b"\xffListAllMyBucketsResult"))
 def test_another_document_is_no_empty_list(document: bytes) -> None:
     """A proxy's error page with status 200 would look like a store that lost everything."""
     with pytest.raises(Refused) as refused:
-        names_in(document)
+        drained(buckets_in(document, MINIO))
     assert refused.value.reason is Reason.STORE_INVALID
 
 

@@ -8,6 +8,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.uploads import Place, UploadIds
 from signproxy.s3.operation import Operation
 from signproxy.sealing import MARK_LENGTH, MIN_SECRET, Marker, Purpose, SealingSecret
+from tests.pieces import drained
 
 OLD, NEW = (SealingSecret(bytes([n]) * MIN_SECRET) for n in (1, 2))
 TABLE = Place("lake.ns.t1", "data")
@@ -22,7 +23,7 @@ def ids(*secrets: SealingSecret) -> UploadIds:
 def created(upload_id: str, place: Place = TABLE, key: str = KEY, by: UploadIds | None = None) -> str:
     """Return the id that a client gets for the store's own."""
     document = f"<InitiateMultipartUploadResult><UploadId>{upload_id}</UploadId></InitiateMultipartUploadResult>"
-    marked = (by or ids()).marked(place, Operation.CREATE_MULTIPART_UPLOAD, key, document.encode()).decode()
+    marked = drained((by or ids()).marked(place, Operation.CREATE_MULTIPART_UPLOAD, key, document.encode())).decode()
     return marked.partition("<UploadId>")[2].partition("</UploadId>")[0]
 
 
@@ -114,7 +115,7 @@ def test_each_upload_of_a_list_is_marked_for_its_own_key(encoded: bool) -> None:
     head += "<EncodingType>url</EncodingType>" if encoded else ""
     second = "wh/t1/x+y%C3%A4" if encoded else "wh/t1/x yä"
     document = LIST.format(head=head, second=second).encode()
-    text = ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", document).decode()
+    text = drained(ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", document)).decode()
     one, two = (part.partition("</UploadId>")[0] for part in text.split("<UploadId>")[1:])
     assert "uploadId=one" in sent(one, key="wh/t1/a&b")[0]
     assert "uploadId=two" in sent(two, key="wh/t1/x yä")[0]
@@ -150,12 +151,14 @@ def test_a_foreign_position_in_a_list_is_the_stores_to_judge() -> None:
 def test_an_answer_without_its_id_is_not_passed_on(document: bytes) -> None:
     """A client would get an id that is never accepted again."""
     with pytest.raises(Refused) as refusal:
-        ids().marked(TABLE, Operation.CREATE_MULTIPART_UPLOAD, KEY, document)
+        drained(ids().marked(TABLE, Operation.CREATE_MULTIPART_UPLOAD, KEY, document))
     assert refusal.value.reason is Reason.STORE_INVALID
 
 
 def test_an_upload_of_a_list_without_its_key_is_not_passed_on() -> None:
     """It could only be marked for no key at all."""
     with pytest.raises(Refused) as refusal:
-        ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", b"<R><Upload><UploadId>a</UploadId></Upload></R>")
+        drained(
+            ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", b"<R><Upload><UploadId>a</UploadId></Upload></R>")
+        )
     assert refusal.value.reason is Reason.STORE_INVALID

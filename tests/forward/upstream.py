@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Self
 
+STAMP = re.compile(r"[?&]x-signproxy-id=([0-9A-Z]{26})$")
 OK = b"HTTP/1.1 200 OK\r\nx-amz-request-id: UP1\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -21,6 +23,18 @@ class Received(NamedTuple):
 
     @property
     def target(self) -> str:
+        """Path and query without the stamp."""
+        return STAMP.sub("", self.stamped_target)
+
+    @property
+    def stamp(self) -> str:
+        """The event's id; empty where there is none."""
+        found = STAMP.search(self.stamped_target)
+        return found[1] if found else ""
+
+    @property
+    def stamped_target(self) -> str:
+        """Path and query exactly."""
         return self.head.split(b" ", 2)[1].decode()
 
     @property

@@ -17,7 +17,7 @@ from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, Allow, ByLocation, Ceiling, NamedTable, Principal, Subject, Target
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request, WireRequest
-from tests.product import HOST, KEY, POLICY, Product, token_of
+from tests.product import AT_ARRIVAL, HOST, KEY, POLICY, Product, token_of
 
 SEALED = POLICY.replace(
     "tables:\n",
@@ -91,6 +91,7 @@ CASES: dict[Reason, Ask] = {
     Reason.REGION_MISMATCH: Ask(region="eu-west-1"),
     Reason.KEY_DOT_SEGMENT: _uri("wh/t1/../t2/f"),
     Reason.KEY_EMPTY_SEGMENT: _uri("wh/t1//f"),
+    Reason.KEY_PATH_PARAMETER: _uri("wh/t1/;a=b/f"),
     Reason.KEY_CHARACTER: _uri("wh/t1/%00"),
     Reason.KEY_ENCODING: _uri("wh/t1/%FF"),
     Reason.KEY_TOO_LONG: _uri("wh/t1/" + "a" * 1024),
@@ -112,6 +113,10 @@ CASES: dict[Reason, Ask] = {
     Reason.WRITE_ONCE: replace(_write(f"{HOST}/wh/once/f", If_Match='"e"'), target=NamedTable("ns", "once")),
     Reason.DELETE_WITHOUT_BODY: Ask(method="POST", uri=_DELETE),
     Reason.DELETE_BODY: Ask(method="POST", uri=_DELETE, body="<Delete/>"),
+    Reason.DELETE_REPEATED: Ask(method="POST", uri=_DELETE, body=_ONE_KEY.replace("</Delete>", _ONE_KEY[8:])),
+    Reason.DELETE_UNBOUND: Ask(
+        method="POST", uri=_DELETE, body=_ONE_KEY, headers={"x-amz-content-sha256": ["UNSIGNED-PAYLOAD"]}
+    ),
     Reason.BODY_UNEXPECTED: Ask(body="x"),
     Reason.TABLE_UNKNOWN: Ask(target=NamedTable("ns", "nosuch")),
     Reason.LOCATION_UNOWNED: _uri("elsewhere/f", target=BY_LOCATION),
@@ -170,7 +175,7 @@ def subject_of(product: Product, ask: Ask) -> Subject:
 
 
 def new_passage() -> Passage:
-    return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1")
+    return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
 
 
 async def judge(product: Product, ask: Ask, passage: Passage | None = None) -> Allow | Refused:

@@ -16,6 +16,7 @@ from signproxy.inventory.source import MemoryPolicySource
 from signproxy.model import KeyScope, Principal, Subject, TableScope
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire
+from tests.product import AT_ARRIVAL
 
 POLICY = """
 remote_signing: true
@@ -113,7 +114,7 @@ class Site:
 
 
 def new_passage() -> Passage:
-    return Passage(Kind.FORWARD, "event-1", "request-1", "192.0.2.7", "test/1")
+    return Passage(Kind.FORWARD, "event-1", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
 
 
 def caller(

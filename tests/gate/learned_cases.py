@@ -8,6 +8,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress
 from signproxy.inventory.questions import Allowance
+from signproxy.inventory.sighting import Live
 from signproxy.model import Subject, TableScope
 from signproxy.policy.privileges import Privilege
 from tests.inventory.learned_rig import Site, facts, principal
@@ -57,6 +58,13 @@ async def _outside() -> Reason:
     return await site.reason(KEY)
 
 
+async def _restricted() -> Reason:
+    site = Site()
+    site.upstream.put(facts())
+    site.upstream.restricted.add(("reader-token", "orders"))
+    return await site.reason(KEY)
+
+
 async def _disputed() -> Reason:
     site = Site()
     site.live(facts("older", "s3://lake/wh/orders"))
@@ -64,16 +72,36 @@ async def _disputed() -> Reason:
     return await site.reason(KEY)
 
 
+async def _unvouched() -> Reason:
+    site = Site()
+    site.take(Live("lake", facts(), vouched=False))
+    site.upstream.put(facts())
+    return await site.reason(KEY)
+
+
+async def _without_an_inventory() -> Reason:
+    site = Site()
+    site.tables.registry.require({"lake": 60.0})
+    site.upstream.put(facts())
+    return await site.reason(KEY)
+
+
 LEARNED_CASES: dict[Reason, Callable[[], Awaitable[Reason]]] = {
     Reason.UPSTREAM_UNAVAILABLE: lambda: _while_upstream_answers(Reason.UPSTREAM_UNAVAILABLE),
+    Reason.UPSTREAM_FAILED: lambda: _while_upstream_answers(Reason.UPSTREAM_FAILED),
     Reason.UPSTREAM_UNAUTHORIZED: lambda: _while_upstream_answers(Reason.UPSTREAM_UNAUTHORIZED),
     Reason.UPSTREAM_BUSY: _busy,
     Reason.CONTEXT_INVALID: _context,
     Reason.CALL_NOT_PERMITTED: _call,
     Reason.NOT_IN_SCOPE: _scope,
+    Reason.READ_RESTRICTED: _restricted,
     Reason.LOCATION_OUTSIDE_ROOTS: _outside,
     Reason.LOCATION_DISPUTED: _disputed,
+    Reason.LOCATION_UNVOUCHED: _unvouched,
+    Reason.INVENTORY_MISSING: _without_an_inventory,
 }
 
-OF_THE_FACADE = frozenset({Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID})
-"""Given for calls that are passed through; a sign call is answered with UPSTREAM_UNAVAILABLE instead."""
+OF_THE_FACADE = frozenset(
+    {Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID, Reason.LOCATION_CONFLICT, Reason.TABLE_NOT_SERVED}
+)
+"""Given for calls that are passed through; a sign call is answered with another reason instead."""

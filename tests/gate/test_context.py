@@ -27,7 +27,7 @@ class Desk:
 
     def __init__(self, product: Product) -> None:
         self.product = product
-        self.recorder = Recorder(product.trail, product.metrics, lambda: product.state)
+        self.recorder = Recorder(product.trail, product.metrics)
 
     async def event(self, ask: Ask, application: str = "", query_id: str = "") -> AuditEvent:
         """Judge a request whose passage the server has filled so, and return its event."""

@@ -139,7 +139,7 @@ async def test_explaining_records_nothing() -> None:
     await _explained(Ask(), product)
     await _explained(CASES[Reason.OUTSIDE_TABLE], product)
     assert product.trail.state.queued == 0
-    assert "signproxy_requests_total{" not in product.metrics.render().decode()
+    assert "signproxy_requests_total{" not in product.metrics.render().body.decode()
 
 
 async def test_an_unknown_table_of_an_unknown_catalog_is_no_fault_of_explain() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import gmtime, strftime
+from typing import Any
+
 import pytest
 
 from signproxy.errors import Check, Reason, Refused
 from signproxy.gate.explain import explain_forwarded
-from signproxy.gate.forwarded import BucketsShown
+from signproxy.gate.forwarded import BucketsShown, StoreBucket
 from signproxy.model import Ceiling, KeyScope, Subject, TableId, TableScope, VolumeId
 from signproxy.s3.forwarded import ForwardWire
 from tests.gate.forward_cases import POLICY, Site, caller, delete, wire
@@ -156,23 +159,37 @@ async def test_buckets_are_listed_to_whoever_reads_in_them() -> None:
     """The store's own list would show the buckets of everybody."""
     site = Site()
     service = wire(bucket="")
-    assert await site.ask(service, "reader") == BucketsShown(("my-bucket", "my-other"))
-    assert await site.ask(service, "writer") == BucketsShown(("my-bucket", "raw", "vault"))
+    since = strftime("%Y-%m-%dT%H:%M:%S.000Z", gmtime(site.state.loaded_at))
+    assert not since.startswith("1970")
+
+    def listed(*names: str, **more: Any) -> BucketsShown:
+        return BucketsShown(names, (since,) * len(names), **more)
+
+    assert await site.ask(service, "reader") == listed("my-bucket", "my-other")
+    assert await site.ask(service, "writer") == listed("my-bucket", "raw", "vault")
     first = await site.ask(wire(bucket="", query="max-buckets=1&prefix=my-"), "reader")
-    assert first == BucketsShown(("my-bucket",), "my-", "my-bucket")
+    assert first == listed("my-bucket", prefix="my-", next_token="my-bucket")
     rest = await site.ask(wire(bucket="", query="max-buckets=1&prefix=my-&continuation-token=my-bucket"), "reader")
-    assert rest == BucketsShown(("my-other",), "my-")
+    assert rest == listed("my-other", prefix="my-")
     assert await site.reason(service, "stranger") is Reason.PRINCIPAL_UNKNOWN
     owned = await site.ask(service, "owner")
     assert isinstance(owned, BucketsShown)
     # The names in `tmp-*` are the store's to tell, and only of the storage that the volume is in.
     backup, main = (site.state.catalogs["lake"].storages[name] for name in ("backup", "main"))
     assert owned.unlisted == (backup,)
-    told = [("tmp-1", backup), ("tmp-1", main), ("tmp-2", main), ("elsewhere", backup), ("vault", backup)]
-    shown = site.gate.buckets_to_show(site.passage, Subject.of(caller("owner")), service, told)
-    assert shown == BucketsShown(tuple(sorted({*owned.names, "tmp-1"})))
-    kept = site.gate.buckets_to_show(site.passage, Subject.of(caller("reader")), service, told)
-    assert kept == BucketsShown(("my-bucket", "my-other"))
+    made, foreign = "2020-01-02T03:04:05.678Z", "1999-01-01T00:00:00Z"
+    told = [
+        StoreBucket("tmp-1", backup, made), StoreBucket("tmp-1", main, foreign), StoreBucket("tmp-2", main, made),
+        StoreBucket("tmp-3", backup), StoreBucket("elsewhere", backup, made), StoreBucket("vault", backup, foreign),
+        StoreBucket("raw", backup, "<never>"),
+    ]  # fmt: skip
+    shown = await site.gate.buckets_to_show(site.passage, Subject.of(caller("owner")), service, told)
+    assert shown.names == tuple(sorted({*owned.names, "tmp-1", "tmp-3"}))
+    # The store's own word, of the storage that the bucket is in; of what it does not say, the policy's load.
+    dates = dict(zip(shown.names, shown.created, strict=True))
+    assert dates == dict.fromkeys(shown.names, since) | {"tmp-1": made, "vault": foreign}
+    kept = await site.gate.buckets_to_show(site.passage, Subject.of(caller("reader")), service, told)
+    assert kept == listed("my-bucket", "my-other")
     assert await site.ask(service, "reader") is not None
     assert (site.passage.call, site.passage.method) == ("ListBuckets", "GET")
     assert await site.reason(wire("PUT", bucket=""), "reader") is not Reason.ALLOWED

@@ -61,6 +61,20 @@ async def test_a_reload_bites_whoever_waits_for_an_upstream(before: str, after: 
     assert await asked is told
 
 
+async def test_a_sign_request_that_waited_for_an_upstream_names_the_policy_that_judged_it() -> None:
+    """It came under one policy and is signed by another; the event must name the one that allowed it."""
+    site = Site()
+    site.upstream.put(facts())
+    asked = await _waiting(site)
+    arrived = site.passage.decided_ns
+    assert site.passage.policy_epoch == 1
+    site.reload(policy(more="# the same again"))
+    _answer(site)
+    assert await asked is Reason.ALLOWED
+    assert (site.passage.policy_rev, site.passage.policy_epoch) == (site.state.rev, 2)
+    assert site.passage.decided_ns > arrived
+
+
 async def test_a_table_that_is_declared_while_it_is_asked_for_is_the_declared_one() -> None:
     """Whichever of them comes first, the request has one answer."""
     site = Site()
@@ -187,10 +201,17 @@ async def test_a_running_server_explains_what_it_learned() -> None:
     """There the tables are known, with their locations."""
     site = Site()
     site.live(facts())
-    passed = await explain(site.gate, Subject.of(principal("reader")), CatalogAddress("lake"), ORDERS, _wire())
+    passed = await explain(
+        site.gate, Subject.of(principal("reader")), CatalogAddress("lake"), ORDERS, _wire(), "reader-token"
+    )
     assert (passed.decision, passed.rule_id) == ("allow", "reader@catalog:lake")
     outside = await explain(
-        site.gate, Subject.of(principal("reader")), CatalogAddress("lake"), ORDERS, _wire(key="wh/other/f")
+        site.gate,
+        Subject.of(principal("reader")),
+        CatalogAddress("lake"),
+        ORDERS,
+        _wire(key="wh/other/f"),
+        "reader-token",
     )
     assert outside.reason is Reason.OUTSIDE_TABLE
     assert "'s3://lake/wh/orders'" in outside.detail
@@ -201,6 +222,7 @@ async def test_a_running_server_explains_what_it_learned() -> None:
         CatalogAddress("lake"),
         ORDERS,
         _wire(key="wh/orders/metadata/v1.metadata.json"),
+        "reader-token",
     )
     assert "grant TABLE_FULL_METADATA" in metadata.fix
     copied = await site.sign(KEY, "orders", "writer", method="PUT", source="/lake/wh/other/f")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
+from time import time
 
 import msgspec
 import pytest
@@ -16,14 +18,15 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
-from signproxy.gate.recorder import Recorder
+from signproxy.gate.recorder import Recorder, decided_at
 from signproxy.gate.refusals import KNOWN_CALLERS, MAX_DETAIL_CHARACTERS, MAX_NAME_CHARACTERS, UNKNOWN_CALLERS
 from signproxy.model import BY_LOCATION, Allow, NamedTable, Pod, Principal, Subject
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.telemetry.request_log import RequestLine, RequestLog
 from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
 from tests.gate.forward_cases import Site, delete, wire
-from tests.product import ACCESS_KEY, HOST, Product
+from tests.product import ACCESS_KEY, AT_ARRIVAL, HOST, Product
+from tests.scrape import OPEN_METRICS, parsed
 
 
 class _Lines(RequestLog):
@@ -49,7 +52,7 @@ class Desk:
         self.product = product
         self.lines: list[RequestLine] = []
         log = _Lines(self.lines)
-        self.recorder = Recorder(product.trail, product.metrics, lambda: product.state, log)
+        self.recorder = Recorder(product.trail, product.metrics, log)
 
     async def close(self, ask: Ask, passage: Passage | None = None) -> AuditEvent:
         """Judge, close the passage as the server does, and return its event."""
@@ -64,8 +67,17 @@ class Desk:
 
     def counted(self) -> list[str]:
         """Return the requests that the metrics counted."""
-        lines = self.product.metrics.render().decode().splitlines()
+        lines = self.product.metrics.render().body.decode().splitlines()
         return [line for line in lines if line.startswith("signproxy_requests_total{")]
+
+    def exemplars(self) -> dict[str, str]:
+        """Return the event that each count of requests leads to, by reason."""
+        return {
+            sample.labels["reason"]: sample.exemplar.labels["event_id"]
+            for family in parsed(self.product.metrics.render(accept=OPEN_METRICS))
+            for sample in family.samples
+            if sample.name == "signproxy_requests_total" and sample.exemplar is not None
+        }
 
 
 @contextmanager
@@ -140,7 +152,7 @@ async def test_an_allowed_request_is_recorded_whole() -> None:
         }
         assert event.policy_rev == desk.product.state.rev
         assert desk.counted() == [
-            'signproxy_requests_total{op="GetObject",decision="allow",reason="allowed"} 1',
+            'signproxy_requests_total{decision="allow",op="GetObject",reason="allowed"} 1.0',
         ]
 
 
@@ -166,7 +178,7 @@ async def test_a_denied_request_is_recorded_with_the_operators_detail() -> None:
         }
         assert "'s3://my-bucket/wh/t10/f'" in event.detail
         assert desk.counted() == [
-            'signproxy_requests_total{op="GetObject",decision="deny",reason="outside_table"} 1',
+            'signproxy_requests_total{decision="deny",op="GetObject",reason="outside_table"} 1.0',
         ]
 
 
@@ -181,7 +193,7 @@ async def test_what_could_not_be_read_is_recorded_as_it_was_sent() -> None:
         assert (event.namespace, event.table) == ("ns", "t1")
         # Without an operation the kind of the request is counted.
         assert desk.counted() == [
-            'signproxy_requests_total{op="sign",decision="deny",reason="key_dot_segment"} 1',
+            'signproxy_requests_total{decision="deny",op="sign",reason="key_dot_segment"} 1.0',
         ]
 
 
@@ -201,6 +213,7 @@ async def test_the_table_that_refused_is_named_rather_than_the_paths() -> None:
             uri="https://my-other.s3.us-west-2.amazonaws.com/wh/l2/f",
             who="half",
             address=CatalogAddress(name="located"),
+            target=NamedTable("ns", "l1"),
         )
         event = await desk.close(ask)
         assert (event.reason, event.table) == ("no_remote_sign", "l2")
@@ -280,7 +293,7 @@ def test_a_refusal_is_the_callers_and_a_failure_is_ours(reason: Reason, verdict:
             assert (event.decision, event.reason, event.http_status) == (verdict, reason.code, reason.status)
             assert event.detail == "why"
         assert desk.counted() == [
-            f'signproxy_requests_total{{op="sign",decision="{verdict.value}",reason="{reason.code}"}} 1'
+            f'signproxy_requests_total{{decision="{verdict.value}",op="sign",reason="{reason.code}"}} 1.0'
         ]
 
 
@@ -319,7 +332,7 @@ async def test_nothing_is_allowed_that_the_trail_did_not_take() -> None:
         desk.recorder.refused(passage, refused.value.reason, refused.value.detail)
         assert _is_closed(passage)
         assert desk.counted() == [
-            'signproxy_requests_total{op="GetObject",decision="error",reason="audit_unavailable"} 1'
+            'signproxy_requests_total{decision="error",op="GetObject",reason="audit_unavailable"} 1.0'
         ]
 
 
@@ -342,26 +355,26 @@ def test_refusals_of_nobody_have_a_budget_of_their_own() -> None:
             desk.recorder.refused(new_passage(), Reason.TOKEN_MISSING, "")
         assert len(desk.product.events()) == 60
         assert desk.counted() == [
-            'signproxy_requests_total{op="sign",decision="deny",reason="token_missing"} 100',
+            'signproxy_requests_total{decision="deny",op="sign",reason="token_missing"} 100.0',
         ]
 
 
 def test_a_request_without_a_target_is_recorded_by_its_kind() -> None:
     """A configuration call allows nothing on a table, and is an access to the catalog all the same."""
     with _desk() as desk:
-        passage = Passage(Kind.CONFIG, "event-2", "request-2", "", "")
+        passage = Passage(Kind.CONFIG, "event-2", "request-2", "", "", AT_ARRIVAL)
         passage.subject = Subject.of(_caller())
         passage.catalog = "lake"
         desk.recorder.answered(passage)
         (event,) = desk.product.events()
         assert (event.kind, event.catalog, event.decision, event.rule_id) == (Kind.CONFIG, "lake", Verdict.ALLOW, "")
-        assert desk.counted() == ['signproxy_requests_total{op="config",decision="allow",reason="allowed"} 1']
+        assert desk.counted() == ['signproxy_requests_total{decision="allow",op="config",reason="allowed"} 1.0']
 
 
 async def test_an_upstreams_own_answer_is_recorded_as_it_was() -> None:
     """A table that is not there would look like one that signproxy keeps from its caller."""
     with _desk() as desk:
-        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "")
+        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "", AT_ARRIVAL)
         passage.subject = Subject.of(_caller())
         passage.catalog = "lake"
         passage.call, passage.method = "load_table", "GET"
@@ -372,13 +385,13 @@ async def test_an_upstreams_own_answer_is_recorded_as_it_was() -> None:
         said = (event.kind, event.call, event.method, event.table, event.http_status, event.detail)
         assert said == (Kind.CATALOG, "load_table", "GET", "gone", 404, "NoSuchTableException")
         assert (event.decision, event.reason) == (Verdict.ALLOW, "allowed")
-        assert desk.counted() == ['signproxy_requests_total{op="catalog",decision="allow",reason="allowed"} 1']
+        assert desk.counted() == ['signproxy_requests_total{decision="allow",op="catalog",reason="allowed"} 1.0']
 
 
 async def test_a_refused_call_is_logged_by_its_kind() -> None:
     """Loads, commits and drops would all be one line: catalog."""
     with _desk() as desk:
-        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "")
+        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "", AT_ARRIVAL)
         passage.subject = Subject.of(_caller())
         passage.call, passage.method = "drop_table", "DELETE"
         desk.recorder.refused(passage, Reason.NO_WRITE_DATA, "")
@@ -396,10 +409,40 @@ async def test_stages_of_a_signed_request_are_measured() -> None:
         desk.recorder.signed(passage, allow_of(passage))
         await desk.close(CASES[Reason.OUTSIDE_TABLE])
         event = desk.product.events()[0]
-        text = desk.product.metrics.render().decode()
+        text = desk.product.metrics.render().body.decode()
     assert event.authz_us == 5_000
     for stage, count in (("authz", 1), ("sign", 1), ("total", 2)):
-        assert f'signproxy_request_duration_seconds_count{{stage="{stage}"}} {count}' in text
+        assert f'signproxy_request_duration_seconds_count{{stage="{stage}"}} {count}.0' in text
+
+
+async def test_a_count_leads_to_an_event_of_the_trail_and_to_no_other() -> None:
+    """An operator follows a number to its event; an id that is not in the trail looks like lost evidence."""
+    with _desk() as desk:
+        await desk.close(Ask())
+        await desk.close(CASES[Reason.OUTSIDE_TABLE])
+        await _forwarded(
+            desk,
+            wire("PUT", key="wh/t1/f"),
+            ForwardOutcome(status=400, reason=Reason.PAYLOAD_HASH, verdict=Verdict.DENY),
+        )
+        desk.recorder.passed(
+            Passage(Kind.CATALOG, "event-1", "request-1", "", "", AT_ARRIVAL), 404, reason=Reason.UPSTREAM_UNAVAILABLE
+        )
+        expected = dict.fromkeys(("allowed", "outside_table", "payload_hash", "upstream_unavailable"), "event-1")
+        assert {event.event_id for event in desk.product.events()} == {"event-1"}
+        assert desk.exemplars() == expected
+        # Of callers that are not known, the trail holds some events and the sum of the others.
+        desk.recorder.refused(new_passage(), Reason.TOKEN_MISSING, "")
+        desk.product.trail.close(5.0)
+        for reason in (Reason.TABLE_UNKNOWN, Reason.AUDIT_UNAVAILABLE):
+            passage = new_passage()
+            passage.subject = Subject.of(_caller())
+            with suppress(Refused):
+                desk.recorder.refused(passage, reason, "why")
+        assert (
+            desk.counted()[-1] == 'signproxy_requests_total{decision="error",op="sign",reason="audit_unavailable"} 2.0'
+        )
+        assert desk.exemplars() == expected
 
 
 async def test_an_accepted_unsafe_storage_is_in_every_event() -> None:
@@ -424,6 +467,7 @@ async def test_a_refusal_is_remembered_with_what_explains_it() -> None:
             "event_id": "event-1",
             "operation": "GetObject",
             "reason": "outside_table",
+            "status": 403,
             "principal": "static/writer",
             "catalog": "lake",
             "table": "ns.t1",
@@ -443,12 +487,12 @@ def test_the_newest_refusals_of_known_and_unknown_callers_are_kept() -> None:
     """Somebody who knocks without a token must not wash away what a job is refused for; and memory is bounded."""
     with _desk() as desk:
         for number in range(3 * KNOWN_CALLERS):
-            passage = Passage(Kind.SIGN, f"known-{number}", "r", "", "")
+            passage = Passage(Kind.SIGN, f"known-{number}", "r", "", "", AT_ARRIVAL)
             passage.subject = Subject.of(_caller())
             passage.wall = float(number)
             desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "d" * 100_000)
         for number in range(1_000):
-            passage = Passage(Kind.SIGN, f"unknown-{number}", "r", "", "")
+            passage = Passage(Kind.SIGN, f"unknown-{number}", "r", "", "", AT_ARRIVAL)
             passage.wall = 50.5 + number / 1_000
             desk.recorder.refused(passage, Reason.TOKEN_MISSING, "")
         refusals = desk.recorder.refusals()
@@ -513,7 +557,7 @@ def test_a_refusal_that_the_trail_does_not_take_is_told_as_what_the_caller_gets(
             desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "why")
         assert refused.value.reason is Reason.AUDIT_UNAVAILABLE
         assert desk.counted() == [
-            'signproxy_requests_total{op="sign",decision="error",reason="audit_unavailable"} 1',
+            'signproxy_requests_total{decision="error",op="sign",reason="audit_unavailable"} 1.0',
         ]
         (line,) = desk.lines
         assert (line.reason, line.status, line.decision) == ("audit_unavailable", 503, "error")
@@ -526,13 +570,13 @@ async def test_a_sample_of_what_is_served_is_logged_where_asked() -> None:
     with _desk() as desk:
         lines: list[RequestLine] = []
         product = desk.product
-        recorder = Recorder(product.trail, product.metrics, lambda: product.state, _Lines(lines, sample=2))
+        recorder = Recorder(product.trail, product.metrics, _Lines(lines, sample=2))
         for _ in range(4):
             passage = new_passage()
             await judge(product, Ask(), passage)
             passage.judged_ns = passage.started_ns
             recorder.signed(passage, allow_of(passage))
-        config = Passage(Kind.CONFIG, "event-2", "request-2", "", "")
+        config = Passage(Kind.CONFIG, "event-2", "request-2", "", "", AT_ARRIVAL)
         recorder.answered(config)
     assert [(line.op, line.reason, line.status) for line in lines] == [
         ("GetObject", "allowed", 200),
@@ -600,10 +644,10 @@ async def test_a_forwarded_request_is_recorded_whole() -> None:
             "upstream_us": 5_000,
         }
         assert event.authz_us > 0
-        lines = desk.product.metrics.render().decode()
-        assert 'signproxy_forward_requests_total{op="GetObject",decision="allow",status="2xx"} 1' in lines
-        assert 'signproxy_forward_bytes_total{direction="out"} 4096' in lines
-        assert desk.counted() == ['signproxy_requests_total{op="GetObject",decision="allow",reason="allowed"} 1']
+        lines = desk.product.metrics.render().body.decode()
+        assert 'signproxy_forward_requests_total{decision="allow",op="GetObject",status="2xx"} 1.0' in lines
+        assert 'signproxy_forward_bytes_total{direction="out"} 4096.0' in lines
+        assert desk.counted() == ['signproxy_requests_total{decision="allow",op="GetObject",reason="allowed"} 1.0']
         # Nothing went wrong, so nothing is told.
         assert (desk.recorder.refusals(), desk.lines) == ((), [])
 
@@ -613,7 +657,7 @@ async def test_operations_beside_the_table_are_recorded_by_name_and_counted_by_k
     with _desk() as desk:
         event = await _forwarded(desk, wire(bucket="raw", query="versioning"), ForwardOutcome(status=200))
         assert event.s3_op == "GetBucketVersioning"
-        assert desk.counted() == ['signproxy_requests_total{op="OtherRead",decision="allow",reason="allowed"} 1']
+        assert desk.counted() == ['signproxy_requests_total{decision="allow",op="OtherRead",reason="allowed"} 1.0']
 
 
 async def test_what_failed_on_its_way_is_told_and_counted() -> None:
@@ -633,9 +677,9 @@ async def test_what_failed_on_its_way_is_told_and_counted() -> None:
         assert (event.decision, event.reason, event.http_status) == (Verdict.DENY, "payload_hash", 400)
         assert (event.aborted, event.checksum, event.upstream_result) == ("client", "crc32", "InternalError")
         assert (event.namespace, event.table, event.table_uuid) == ("ns", "t1", "u1")
-        text = desk.product.metrics.render().decode()
-        assert 'signproxy_forward_payload_failures_total{reason="payload_hash"} 1' in text
-        assert 'signproxy_forward_requests_total{op="PutObject",decision="deny",status="none"} 1' in text
+        text = desk.product.metrics.render().body.decode()
+        assert 'signproxy_forward_payload_failures_total{reason="payload_hash"} 1.0' in text
+        assert 'signproxy_forward_requests_total{decision="deny",op="PutObject",status="none"} 1.0' in text
         (refusal,) = desk.recorder.refusals()
         assert (refusal.detail, refusal.table) == ("declared a, arrived b", "ns.t1")
         assert [line.reason for line in desk.lines] == ["payload_hash"]
@@ -710,6 +754,77 @@ async def test_an_allowed_transfer_is_logged_in_samples() -> None:
     """One line per object would be the load of the log."""
     with _desk() as desk:
         log = _Lines(desk.lines, sample=1)
-        desk.recorder = Recorder(desk.product.trail, desk.product.metrics, lambda: desk.product.state, log)
+        desk.recorder = Recorder(desk.product.trail, desk.product.metrics, log)
         await _forwarded(desk, wire(key="stage/a"), ForwardOutcome(status=200))
         assert [(line.op, line.table) for line in desk.lines] == [("GetObject", "lake.volume stage")]
+
+
+# -- which policy, and when --------------------------------------------------------------------------------------------
+
+
+async def test_a_refusal_before_a_judgement_names_the_policy_at_arrival() -> None:
+    """The reload that came while its body was read has nothing to do with it."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.subject = Subject.of(_caller())
+        desk.recorder.refused(passage, Reason.MESSAGE_MALFORMED, "")
+        (event,) = desk.product.events()
+        assert (event.policy_rev, event.policy_epoch, event.decided_at) == (AT_ARRIVAL.rev, AT_ARRIVAL.epoch, "")
+
+
+async def test_a_judged_request_names_the_policy_that_judged_it() -> None:
+    """What is in force when the event is written may be another."""
+    with _desk() as desk:
+        passage = new_passage()
+        await judge(desk.product, Ask(), passage)
+        before = desk.product.state.rev
+        desk.product.state = AT_ARRIVAL
+        passage.judged_ns = passage.started_ns
+        desk.recorder.signed(passage, allow_of(passage))
+        (event,) = desk.product.events()
+        assert event.policy_rev == before != AT_ARRIVAL.rev
+
+
+@pytest.mark.parametrize(("elapsed", "told"), ((0, False), (999_999_999, False), (1_000_000_000, True)))
+def test_the_time_of_the_decision_is_told_where_it_is_another(elapsed: int, told: bool) -> None:
+    """Each event would be longer by a time that it has already; of a long transfer it says what no other field does."""
+    now = time()
+    found = decided_at(elapsed)
+    assert bool(found) is told
+    if told:
+        assert found.endswith("Z")
+        # Times are told to the microsecond, which is cut.
+        assert now - 1.00001 <= datetime.fromisoformat(found).timestamp() <= time() - 0.99999
+
+
+# -- faults of ours ----------------------------------------------------------------------------------------------------
+
+
+async def test_an_event_that_cannot_be_made_leaves_one_that_can(capfd: pytest.CaptureFixture[str]) -> None:
+    """A request that was refused for a fault of ours would have neither an answer nor an event."""
+    with _desk() as desk:
+        passage = new_passage()
+        passage.subject = Subject.of(_caller())
+        passage.query_id = 7  # type: ignore[assignment]  # the fault
+        desk.recorder.refused(passage, Reason.INTERNAL, "why")
+        (event,) = desk.product.events()
+        assert (event.event_id, event.reason, event.http_status) == ("event-1", "internal", Reason.INTERNAL.status)
+        assert event.detail.startswith("why; the event could not be made: ")
+        assert "the event could not be made" in capfd.readouterr().err
+
+
+async def test_a_fault_while_an_answer_is_recorded_leaves_the_event_of_a_fault() -> None:
+    """The place in the trail would stay taken, and the answer that the client has would stand nowhere."""
+    with _desk() as desk:
+        site = Site()
+        passed = await site.ask(wire("GET", "my-bucket", "wh/t1/data/a"))
+        passage = site.passage
+        desk.recorder.reserve(passage)
+        passage.query_id = 7  # type: ignore[assignment]  # the fault
+        with pytest.raises(AttributeError):
+            desk.recorder.forwarded(passage, passed, ForwardOutcome(status=200))  # type: ignore[arg-type]
+        desk.recorder.refused(passage, Reason.INTERNAL, "")
+        (event,) = desk.product.events()
+        assert (event.reason, event.kind) == ("internal", Kind.FORWARD)
+        trail = desk.product.trail
+        assert trail._limit == trail._room

@@ -202,11 +202,16 @@ def test_a_setting_that_is_lowered_ends_older_keys_too() -> None:
     assert refused(now, key.access_key_id, key.session_token, NOW + 100) is Reason.KEY_EXPIRED
 
 
-def test_it_may_outlive_the_bearer_token_by_the_setting_alone() -> None:
-    """A key of an hour would be of no use where tokens live for five minutes; without bound it would never end."""
+def test_it_ends_with_the_bearer_token_that_it_was_issued_for() -> None:
+    """A token that leaked for five minutes would be turned into hours at the store."""
     keys = emulated(_BY)
     short = principal(_BY, token(claims(exp=NOW + 10)))
-    assert keys.issue(short, None, 10 * SECONDS, NOW).expires_at == NOW + SECONDS
+    key = keys.issue(short, None, 10 * SECONDS, NOW)
+    assert key.expires_at == NOW + 10
+    assert refused(keys, key.access_key_id, key.session_token, NOW + 10) is Reason.KEY_EXPIRED
+    assert keys.issue(principal(_BY, token(claims(exp=NOW + 2 * SECONDS))), None, 10 * SECONDS, NOW).expires_at == (
+        NOW + SECONDS
+    )
 
 
 def test_what_is_made_of_a_table_token_ends_with_it() -> None:

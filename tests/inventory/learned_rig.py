@@ -16,14 +16,18 @@ from signproxy.inventory.learned_resolver import LearnedResolver
 from signproxy.inventory.learned_table import Freshness
 from signproxy.inventory.questions import Allowance
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.sighting import Dropped, Live, Sighting, Staged, TableFacts
+from signproxy.inventory.sighting import Dropped, Live, Loaded, Sighting, Staged, TableFacts
 from signproxy.inventory.source import MemoryPolicySource
+from signproxy.inventory.vouchers import AsksAs, answered, recipient_of
 from signproxy.model import BY_LOCATION, Allow, NamedTable, Principal, Subject, TableScope
+from signproxy.policy.learning import Authorizer
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import table_key
 from signproxy.s3.request import WireRequest
+from tests.product import AT_ARRIVAL
 
 NOW = 1_000_000.0
+PRINCIPALS = ("reader", "writer", "owner", "lender")
 FAR = 4e9
 
 _POLICY = """
@@ -87,6 +91,9 @@ class FakeUpstream:
         self.tables: dict[tuple[str, str, str], TableFacts] = {}
         self.hidden: set[tuple[str, str]] = set()
         """Bearer and table that it denies to know."""
+        self.restricted: set[tuple[str, str]] = set()
+        """Bearer and table of which it keeps rows or columns back."""
+        self.as_ = AsksAs.CALLER
         self.fault: Exception | None = None
         self.asked: list[tuple[str, str]] = []
         """Table and bearer."""
@@ -100,7 +107,10 @@ class FakeUpstream:
     def remove(self, name: str, namespace: str = "sales", catalog: str = "lake") -> None:
         del self.tables[catalog, namespace, name]
 
-    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> TableFacts | None:
+    def asks_as(self, catalog: str) -> AsksAs:
+        return self.as_
+
+    async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:
         assert bearer.startswith(subject.caller.subject)
         self.asked.append((name, bearer))
         found = self.tables.get((catalog, namespace, name))
@@ -109,7 +119,9 @@ class FakeUpstream:
             await self.held.wait()
         if self.fault is not None:
             raise self.fault
-        return None if (bearer, name) in self.hidden else found
+        if found is None or (bearer, name) in self.hidden:
+            return None
+        return Loaded(found, (bearer, name) in self.restricted)
 
 
 def principal(name: str, *, scope: TableScope | None = None, expires_at: float = FAR) -> Principal:
@@ -157,13 +169,36 @@ class Site:
         """Put another policy in force."""
         self.state = MemoryPolicySource(text).load(self.state.epoch + 1)
 
-    def take(self, sighting: Sighting) -> Refusal | None:
-        return self.tables.take(sighting, self.clock.now)
+    def take(self, sighting: Sighting, sent: float | None = None) -> Refusal | None:
+        return self.tables.take(sighting, self.clock.now, sent)
 
     def live(self, *tables: TableFacts, catalog: str = "lake") -> list[Refusal | None]:
-        """Let the upstream have these tables, and let them be seen."""
+        """Let the upstream have these tables, and let every principal have loaded them."""
         self.upstream.put(*tables, catalog=catalog)
-        return [self.take(Live(catalog, table)) for table in tables]
+        refusals = [self.take(Live(catalog, table)) for table in tables]
+        if self.state.catalogs[catalog].authorizer is Authorizer.POLICY:
+            for table in tables:
+                for name in PRINCIPALS:
+                    self.answered(table, name, catalog=catalog)
+        return refusals
+
+    def answered(
+        self,
+        table: TableFacts,
+        who: str | Principal = "reader",
+        bearer: str | None = None,
+        *,
+        catalog: str = "lake",
+        restricted: bool = False,
+        sent: float | None = None,
+    ) -> bool:
+        """Let the upstream have answered a principal's load of a table."""
+        asks = principal(who) if isinstance(who, str) else who
+        recipient = recipient_of(asks, f"{asks.subject}-token" if bearer is None else bearer)
+        now = self.clock.now
+        return self.tables.answered(
+            answered(catalog, Loaded(table, restricted), recipient), now, now if sent is None else sent
+        )
 
     def drop(self, name: str, who: str = "owner", namespace: str = "sales") -> Refusal | None:
         """Let a table be dropped through the facade."""
@@ -181,7 +216,7 @@ class Site:
 
     @staticmethod
     def new_passage() -> Passage:
-        return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1")
+        return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
 
     async def sign(
         self,

@@ -35,7 +35,7 @@ def test_each_alarm_is_counted_and_told_once_in_a_while(capfd: pytest.CaptureFix
         alarms.sound(_refusal(), now)
     alarms.sound(_refusal("another"), 100.0)
     alarms.sound(_refusal(reason=Reason.LOCATION_OUTSIDE_ROOTS, detail="root"), 100.0)
-    assert alarms.counts == {AlarmKind.DISPUTED: 5, AlarmKind.OUTSIDE: 1}
+    assert alarms.counts == {AlarmKind.DISPUTED: 5, AlarmKind.OUTSIDE: 1, AlarmKind.UNVOUCHED: 0}
     assert len(_lines(capfd)) == 4
 
 

@@ -84,6 +84,7 @@ async def test_a_table_that_is_declared_over_a_learned_one_wins(location: str) -
     """The operator settles a dispute by writing down whose place it is."""
     site = Site()
     site.live(facts())
+    site.upstream.put(facts("rightful", location, namespace="a"))
     site.reload(_tables(f'{{namespace: a, name: rightful, location: "{location}"}}'))
     allow = await site.sign("wh/orders/data/f", None)
     assert isinstance(allow, Allow)
@@ -163,6 +164,7 @@ async def test_an_old_policy_is_freed_however_many_tables_were_learned_under_it(
 
 def _seen(site: Site, *names: str) -> None:
     for name in names:
+        site.upstream.put(facts(name))
         site.take(Live("lake", facts(name)))
 
 

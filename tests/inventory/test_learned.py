@@ -118,6 +118,7 @@ async def test_the_older_of_two_learned_tables_keeps_the_place(claim: str) -> No
 async def test_a_declared_table_keeps_its_place_from_learned_ones(claim: str) -> None:
     """What the operator wrote down would be worth less than what a user told a catalog."""
     site = Site(policy(more=DECLARED))
+    site.upstream.put(facts("fixed", "s3://lake/wh/fixed/place"))
     [refusal] = site.live(facts("thief", claim))
     assert _reason(refusal) is Reason.LOCATION_DISPUTED
     assert await site.reason("wh/fixed/place/f", "thief") is Reason.LOCATION_DISPUTED
@@ -280,6 +281,7 @@ async def test_a_renamed_table_is_the_same_table() -> None:
     site = Site()
     site.live(facts())
     site.upstream.tables.clear()
+    site.upstream.put(facts("old", "s3://lake/wh/orders", "uuid-orders", namespace="archive"))
     assert site.take(Renamed("lake", "sales", "orders", "archive", "old")) is None
     assert await site.reason(KEY, "old", namespace="archive") is Reason.ALLOWED
     assert await site.reason(KEY, "orders") is Reason.TABLE_UNKNOWN
@@ -292,6 +294,7 @@ async def test_a_rename_replaces_what_was_thought_to_have_the_name() -> None:
     site = Site()
     site.live(facts("a"), facts("b"))
     site.take(Renamed("lake", "sales", "a", "sales", "b"))
+    site.upstream.put(facts("b", "s3://lake/wh/a", "uuid-a"))
     assert await site.reason("wh/a/f", "b") is Reason.ALLOWED
     assert await site.reason("wh/b/f", "b") is Reason.OUTSIDE_TABLE
     assert site.live(facts("c", "s3://lake/wh/b")) == [None]

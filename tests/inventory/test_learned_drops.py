@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from signproxy.errors import Reason
@@ -142,12 +144,13 @@ async def test_it_ends_once_somebody_stages_a_table_there() -> None:
 
 async def test_it_ends_once_the_very_table_is_registered_again() -> None:
     """A drop without purge is undone by registering the metadata: the files are a live table's again."""
-    site = _dropped(freshness=Freshness(late=5.0))
-    # At once it is an answer that was on its way.
+    site = _dropped()
+    # By a call that was made before, and could have been answered before.
     assert site.live(facts()) != [None]
     assert await site.reason(METADATA, "orders", "owner", method="DELETE") is Reason.ALLOWED
-    site.clock.forward(5.0)
+    site.clock.forward(0.001)
     assert site.live(facts()) == [None]
+    assert await site.reason(DATA, "orders", "writer", method="PUT") is Reason.ALLOWED
     assert await site.reason(METADATA, "orders", "reader", method="DELETE") is Reason.NO_WRITE_DATA
     site.take(Renamed("lake", "sales", "orders", "sales", "again"))
     site.upstream.tables.clear()
@@ -157,6 +160,7 @@ async def test_it_ends_once_the_very_table_is_registered_again() -> None:
 async def test_it_ends_once_the_policy_gives_the_place_to_a_table() -> None:
     """A reload that declares a table must protect it from that moment on."""
     site = _dropped()
+    site.upstream.put(facts("heir", "s3://lake/wh/orders", namespace="a"))
     site.reload(policy(more='tables: [{namespace: a, name: heir, location: "s3://lake/wh/orders"}]'))
     assert await site.reason(DATA, "orders", "owner") is Reason.TABLE_UNKNOWN
     allow = await site.sign(DATA, None, "owner")
@@ -270,7 +274,7 @@ async def test_a_delegated_caller_drops_for_nobody() -> None:
         request(Operation.GET_OBJECT, DATA),
         None,
         "",
-        b"",
+        None,
         None,
         NOW,
     )
@@ -299,12 +303,48 @@ async def test_a_late_answer_does_not_bring_a_dropped_table_back() -> None:
     """A load that was answered before the drop would make the table live again and end the purge."""
     site = Site()
     site.live(facts())
+    sent = site.clock.now
+    site.clock.forward(3.0)
     site.drop("orders")
-    assert site.take(Live("lake", facts())) is not None
-    assert await site.reason(DATA, "orders", "owner", method="DELETE") is Reason.ALLOWED
-    assert await site.reason(DATA, "orders", "writer") is Reason.TABLE_UNKNOWN
-    assert site.upstream.asked == []
+    # However late it comes.
+    for late in (0.0, 4.0, 60.0):
+        site.clock.forward(late)
+        assert site.take(Live("lake", facts()), sent) is not None
+        assert await site.reason(DATA, "orders", "owner", method="DELETE") is Reason.ALLOWED
+        assert await site.reason(DATA, "orders", "writer") is Reason.TABLE_UNKNOWN
     assert sum(site.tables.alarms.counts.values()) == 0
+
+
+async def test_a_question_of_before_the_drop_is_asked_again() -> None:
+    """A table that is dropped and registered again within a moment would be refused to those that happened to ask."""
+    site = Site()
+    site.live(facts())
+    site.clock.forward(Freshness().hard)
+    site.upstream.held = asyncio.Event()
+    asking = asyncio.create_task(site.reason(DATA, "orders", "writer", method="PUT"))
+    await site.settle()
+    site.clock.forward(1.0)
+    site.drop("orders")
+    site.upstream.put(facts())
+    site.clock.forward(1.0)
+    site.upstream.held.set()
+    assert await asking is Reason.ALLOWED
+    assert [table for table, _ in site.upstream.asked] == ["orders", "orders"]
+
+
+async def test_a_denial_of_before_the_creation_does_not_outlive_it() -> None:
+    """A job that looks for a table, creates it and writes would be refused for as long as a denial is remembered."""
+    site = Site()
+    site.upstream.held = asyncio.Event()
+    looking = asyncio.create_task(site.reason(DATA, "orders", "writer"))
+    await site.settle()
+    site.clock.forward(1.0)
+    site.live(facts())
+    site.clock.forward(1.0)
+    site.upstream.held.set()
+    assert await looking is Reason.ALLOWED
+    assert await site.reason(DATA, "orders", "writer", method="PUT") is Reason.ALLOWED
+    assert [table for table, _ in site.upstream.asked] == ["orders"]
 
 
 @pytest.mark.parametrize("authorizer", ("catalog", "both"))

@@ -1,6 +1,6 @@
 """Compare what is signed after any sequence of sightings with a model that is nothing but lists and text.
 
-The model knows no trees, no ages, no turns and no policies: tables are in the order in which they came, and places meet
+The model knows no trees, no turns and no policies: tables are in the order in which they came, and places meet
 if one text begins with the other. So it cannot be wrong in the way in which the code could be.
 """
 
@@ -16,6 +16,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.inventory.learned_table import Freshness
 from signproxy.inventory.questions import Allowance
 from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Renamed, Staged
+from signproxy.inventory.vouchers import AsksAs
 from signproxy.model import Allow
 from tests.inventory.learned_rig import Site, facts, policy
 
@@ -26,6 +27,7 @@ PLACES = ("x", "x/y", "x/y/z", "xy", "x/y2", "../out")
 SPELLINGS = ("s3://lake/wh/{}", "s3a://lake/wh/{}/")
 DECLARED = {"plain": (), "fixed": (("d", "x/y"),), "named": (("a", "v"),)}
 KEPT, LATE = 100.0, 5.0
+"""Seconds: how long a dropped table's files may be cleared away, and how old the oldest answer is."""
 
 
 @dataclass
@@ -36,6 +38,22 @@ class Known:
     principal: str = ""
     since: float = 0.0
     gone: bool = False
+
+
+@dataclass
+class Kept:
+    """What is kept of a name, though the policy may not let its table stand: places, and how many were kept before."""
+
+    uuid: str
+    places: list[tuple[str, int]] = field(default_factory=list)
+
+    def add(self, place: str, age: int) -> None:
+        if place in PLACES[:-1] and not any(within(place, known) for known, _ in self.places):
+            self.places.append((place, age))
+
+
+def within(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/")
 
 
 def meets(one: str, other: str) -> bool:
@@ -54,8 +72,21 @@ class Model:
     staged: list[Known] = field(default_factory=list)
     dropped: list[Known] = field(default_factory=list)
     ended: dict[tuple[str, str], float] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
     declared: tuple[tuple[str, str], ...] = ()
     now: float = 0.0
+    ages: int = 0
+
+    def is_anothers(self, name: str, place: str) -> bool:
+        """Whether a place meets one that another table was seen to have before, and may have now."""
+        own = self.kept.get(name, Kept(""))
+        since = min((age for known, age in own.places if within(place, known)), default=self.ages + 1)
+        return any(
+            meets(place, known) and age <= since and not any(meets(known, declared) for _, declared in self.declared)
+            for other, kept in self.kept.items()
+            if other != name and not self.is_declared(other)
+            for known, age in kept.places
+        )
 
     def is_taken(self, place: str) -> bool:
         return any(meets(place, other) for _, other in self.declared) or any(
@@ -68,8 +99,8 @@ class Model:
     def claim(self, place: str) -> None:
         self.dropped = [known for known in self.dropped if not meets(place, known.place)]
 
-    def see_live(self, name: str, uuid: str, place: str) -> None:
-        if self.now < self.ended.get((name, uuid), -LATE) + LATE or self.is_declared(name):
+    def see_live(self, name: str, uuid: str, place: str, age: float) -> None:
+        if self.now - age <= self.ended.get((name, uuid), -2 * LATE) or self.is_declared(name):
             return
         if place in PLACES[:-1]:
             self.claim(place)
@@ -80,9 +111,19 @@ class Model:
         for known in [known for known in self.live if known.name == name]:
             self.live.remove(known)
             self.ended[known.name, known.uuid] = self.now
-        if place in PLACES[:-1] and not self.is_taken(place):
-            self.staged = [known for known in self.staged if not meets(place, known.place)]
-            self.live.append(Known(name, uuid, place))
+        kept = self.kept.get(name)
+        if kept is None or kept.uuid != uuid:
+            self.kept.pop(name, None)
+            kept = Kept(uuid)
+        # It is where it was first seen, wherever it was moved since.
+        first = kept.places[0][0] if kept.places else place
+        if first in PLACES[:-1] and not self.is_taken(first) and not self.is_anothers(name, first):
+            self.staged = [known for known in self.staged if not meets(first, known.place)]
+            self.live.append(Known(name, uuid, first))
+            self.ages += 1
+            kept.add(first, self.ages)
+            kept.add(place, self.ages)
+            self.kept[name] = kept
 
     def see_staged(self, name: str, uuid: str, place: str, principal: str) -> None:
         if self.is_declared(name) or place not in PLACES[:-1]:
@@ -90,13 +131,14 @@ class Model:
         others = [known.place for known in self.live if known.name != name]
         others += [known.place for known in self.staged if known.principal != principal]
         others += [declared for _, declared in self.declared]
-        if any(meets(place, other) for other in others):
+        if any(meets(place, other) for other in others) or self.is_anothers(name, place):
             return
         self.claim(place)
         self.staged = [known for known in self.staged if (known.name, known.principal) != (name, principal)]
         self.staged.insert(0, Known(name, uuid, place, principal))
 
     def see_dropped(self, name: str, principal: str) -> None:
+        self.kept.pop(name, None)
         for known in [known for known in self.live if known.name == name]:
             self.live.remove(known)
             self.ended[known.name, known.uuid] = self.now
@@ -108,6 +150,9 @@ class Model:
             for known in self.live:
                 if known.name == name:
                     known.name = to
+            self.kept.pop(to, None)
+            if name in self.kept:
+                self.kept[to] = self.kept.pop(name)
             self.judge()
             # Only a table of the same name may yet turn out to be gone.
             self.staged = [
@@ -120,6 +165,13 @@ class Model:
         for known in self.live:
             known.gone = known.gone or known.name == name
 
+    def is_looked_at(self, staged: Known) -> bool:
+        """Whether any of the requests that follow each step looks at a staged table; no policy ends it otherwise."""
+        if not self.is_declared(staged.name) and not any(known.name == staged.name for known in self.live):
+            return True
+        held = [known.place for known in self.live] + [place for _, place in self.declared]
+        return any(inside(key, staged.place) and not any(inside(key, place) for place in held) for key in _KEYS)
+
     def judge(self) -> None:
         """Judge everything by the policy that is now in force."""
 
@@ -127,8 +179,15 @@ class Model:
             return not any(meets(known.place, place) for _, place in self.declared)
 
         self.live = [known for known in self.live if stands(known) and not self.is_declared(known.name)]
-        self.staged = [known for known in self.staged if stands(known)]
+        self.staged = [known for known in self.staged if stands(known) or not self.is_looked_at(known)]
         self.dropped = [known for known in self.dropped if stands(known)]
+
+    def reload(self, declared: tuple[tuple[str, str], ...]) -> None:
+        """Put another policy in force: what it does not let stand is forgotten; what was kept is not."""
+        self.declared = declared
+        for tables in (self.live, self.staged, self.dropped):
+            tables[:] = [known for known in tables if not self.is_anothers(known.name, known.place)]
+        self.judge()
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -158,8 +217,8 @@ _who = st.sampled_from(("owner", "boss"))
 _table = st.tuples(_name, st.sampled_from(UUIDS), st.sampled_from(PLACES), st.sampled_from(SPELLINGS))
 _steps = st.lists(
     st.one_of(
-        st.tuples(st.just("live"), _table),
-        st.tuples(st.just("live"), _table),
+        st.tuples(st.just("live"), _table, st.just(0.0)),
+        st.tuples(st.just("live"), _table, st.sampled_from((0.0, 0.5, LATE))),
         st.tuples(st.just("staged"), _table, _who),
         st.tuples(st.just("dropped"), _name, _who),
         st.tuples(st.just("renamed"), _name, st.sampled_from((*NAMES, "d"))),
@@ -189,9 +248,9 @@ def _text(declared: tuple[tuple[str, str], ...]) -> str:
 
 def _see(site: Site, model: Model, step: Step) -> None:
     match step:
-        case ("live", (str(name), str(uuid), str(place), str(spelling))):
-            model.see_live(name, uuid, place)
-            site.take(Live("lake", facts(name, spelling.format(place), uuid)))
+        case ("live", (str(name), str(uuid), str(place), str(spelling)), float(age)):
+            model.see_live(name, uuid, place, age)
+            site.take(Live("lake", facts(name, spelling.format(place), uuid)), site.clock.now - age)
         case ("staged", (str(name), str(uuid), str(place), str(spelling)), str(who)):
             model.see_staged(name, uuid, place, who)
             site.take(Staged("lake", facts(name, spelling.format(place), uuid), f"corp/{who}", 4e9))
@@ -207,8 +266,7 @@ def _see(site: Site, model: Model, step: Step) -> None:
         case ("changed", str(name)):
             site.take(Changed("lake", "sales", name))
         case ("reload", str(name)):
-            model.declared = DECLARED[name]
-            model.judge()
+            model.reload(DECLARED[name])
             site.reload(_text(DECLARED[name]))
         case ("wait", float(seconds)):
             model.wait(seconds)
@@ -223,8 +281,10 @@ async def _signed(site: Site, who: str, key: str, name: str | None, method: str)
 
 
 async def _follow(steps: list[Step]) -> None:
-    forever = Freshness(soft=1e9, hard=1e9, absent=0.0, staged=1e9, dropped=KEPT, late=LATE)
+    forever = Freshness(soft=1e9, hard=1e9, absent=0.0, staged=1e9, dropped=KEPT)
     site = Site(_text(()), forever, Allowance(1e9, 1e9))
+    # What callers may read of a table is proved elsewhere: here no upstream is asked.
+    site.upstream.as_ = AsksAs.NONE
     # What is in doubt stays in doubt.
     site.upstream.fault = Refused(Reason.UPSTREAM_UNAVAILABLE, "down")
     model = Model()
@@ -240,15 +300,24 @@ async def _follow(steps: list[Step]) -> None:
 
 
 def _live(name: str, uuid: str, place: str) -> Step:
-    return ("live", (name, uuid, place, SPELLINGS[0]))
+    return ("live", (name, uuid, place, SPELLINGS[0]), 0.0)
 
 
 # What chance finds too seldom: a right that was ended comes back once whoever ended it is gone himself, and an answer
 # of before.
 @example([_live("a", "1", "x"), ("dropped", "a", "owner"), _live("b", "2", "x/y"), ("dropped", "b", "boss")])
 @example([_live("a", "1", "x"), ("dropped", "a", "owner"), ("staged", _live("b", "2", "x")[1], "boss"), ("wait", KEPT)])
-@example([_live("a", "1", "x"), ("dropped", "a", "owner"), _live("a", "1", "x"), ("wait", LATE), _live("a", "1", "x")])
+@example([_live("a", "1", "x"), ("dropped", "a", "owner"), _live("a", "1", "x"), ("wait", 1.0), _live("a", "1", "x")])
+@example(
+    [
+        *(_live("a", "1", "x"), ("wait", 1.0), ("dropped", "a", "owner"), ("wait", LATE)),
+        ("live", ("a", "1", "x", SPELLINGS[0]), LATE),
+    ]
+)
 @example([("staged", _live("a", "1", "x")[1], "boss"), _live("b", "2", "x/y"), ("dropped", "b", "owner")])
+# A table that the policy does not let stand for a while has its place again, though another took it meanwhile.
+@example([_live("a", "1", "x"), ("reload", "named"), _live("b", "1", "x"), ("reload", "plain")])
+@example([_live("a", "1", "x"), ("reload", "fixed"), ("reload", "plain"), _live("a", "1", "x/y")])
 @example(
     [_live("a", "1", "x"), _live("a", "2", "xy"), ("staged", _live("b", "1", "x")[1], "boss"), ("reload", "fixed")]
 )

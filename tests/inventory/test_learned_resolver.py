@@ -8,14 +8,14 @@ import pytest
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
-from signproxy.inventory.hearsay import digest_of
 from signproxy.inventory.learned_resolver import NoUpstream
 from signproxy.inventory.learned_table import Freshness
 from signproxy.inventory.questions import Allowance
-from signproxy.inventory.sighting import Changed, Gone, TableFacts
+from signproxy.inventory.sighting import Changed, Gone, Loaded
+from signproxy.inventory.vouchers import AsksAs, recipient_of
 from signproxy.model import Allow, NamedTable, Subject
 from signproxy.s3.request import WireRequest
-from tests.inventory.learned_rig import FAR, Site, facts, policy, principal
+from tests.inventory.learned_rig import FAR, FakeUpstream, Site, facts, policy, principal
 
 KEY = "wh/orders/data/f"
 BY_LOCATION = policy("binding: by-location")
@@ -31,7 +31,9 @@ async def test_a_table_that_nobody_knows_is_asked_for_with_the_callers_own_token
     site.upstream.put(facts())
     assert await site.reason(KEY, who="writer") is Reason.ALLOWED
     assert await site.reason(KEY) is Reason.ALLOWED
-    assert site.upstream.asked == [("orders", "writer-token")]
+    assert site.upstream.asked == [("orders", "writer-token"), ("orders", "reader-token")]
+    assert await site.reason(KEY) is Reason.ALLOWED
+    assert len(site.upstream.asked) == 2
 
 
 async def test_whoever_the_policy_refuses_causes_no_question() -> None:
@@ -75,7 +77,7 @@ async def test_a_denial_is_remembered_for_a_moment_and_for_its_caller() -> None:
     assert await site.reason(KEY) is Reason.TABLE_UNKNOWN
     assert await site.reason(KEY, who="writer") is Reason.ALLOWED
     assert await site.reason(KEY) is Reason.ALLOWED
-    assert len(site.upstream.asked) == 2
+    assert len(site.upstream.asked) == 3
     later = Site()
     assert await later.reason(KEY) is Reason.TABLE_UNKNOWN
     later.upstream.put(facts())
@@ -106,23 +108,26 @@ async def test_a_table_that_is_not_believed_is_not_asked_for_again_at_once() -> 
     assert len(site.upstream.asked) == 2
 
 
-async def test_many_who_wait_for_one_table_ask_once() -> None:
-    """A job of five hundred executors starts at one moment."""
+@pytest.mark.parametrize(("as_", "times"), ((AsksAs.CALLER, 3), (AsksAs.SERVICE, 1)))
+async def test_many_who_wait_for_one_table_ask_once(as_: AsksAs, times: int) -> None:
+    """A job of five hundred executors starts at one moment; what an upstream restricts, it says to each principal."""
     site = Site()
+    site.upstream.as_ = as_
     site.upstream.put(facts())
     site.upstream.held = asyncio.Event()
     asked = [asyncio.create_task(site.reason(KEY, who=who)) for who in ("reader", "reader", "writer", "owner")]
     await site.settle()
-    assert len(site.upstream.asked) == 1
+    assert len(site.upstream.asked) == times
     site.upstream.held.set()
     assert await asyncio.gather(*asked) == [Reason.ALLOWED] * 4
-    assert len(site.upstream.asked) == 1
+    assert len(site.upstream.asked) == times
 
 
 @pytest.mark.parametrize("fault", (None, Refused(Reason.UPSTREAM_UNAUTHORIZED, "token")))
 async def test_whoever_waited_for_anothers_answer_asks_himself(fault: Refused | None) -> None:
     """One caller who may not see a table, or whose token is spent, must not refuse it to all who come with him."""
     site = Site()
+    site.upstream.as_ = AsksAs.SERVICE
     site.upstream.put(facts())
     site.upstream.hidden.add(("reader-token", "orders"))
     site.upstream.held = asyncio.Event()
@@ -144,7 +149,7 @@ async def test_a_fault_is_everybodys_who_waited() -> None:
     site = Site()
     site.upstream.held = asyncio.Event()
     site.upstream.fault = DOWN
-    asked = [asyncio.create_task(site.reason(KEY, who=who)) for who in ("reader", "writer")]
+    asked = [asyncio.create_task(site.reason(KEY)) for _ in range(2)]
     await site.settle()
     site.upstream.held.set()
     assert await asyncio.gather(*asked) == [Reason.UPSTREAM_UNAVAILABLE] * 2
@@ -247,7 +252,6 @@ async def test_facts_that_are_too_old_are_waited_for() -> None:
         Reason.UPSTREAM_UNAVAILABLE,
         Reason.UPSTREAM_TIMEOUT,
         Reason.UPSTREAM_INVALID,
-        Reason.UPSTREAM_UNAUTHORIZED,
     ),
 )
 @pytest.mark.parametrize("route", ("orders", None))
@@ -314,9 +318,9 @@ async def test_a_table_that_the_upstream_denies_is_gone_for_whoever_asked() -> N
 async def test_an_answer_about_another_table_is_none() -> None:
     """An upstream, or a loader, that mixes up its answers must not place one table where another is."""
 
-    class Mixed:
-        async def load(self, *_: object) -> TableFacts:
-            return facts("other")
+    class Mixed(FakeUpstream):
+        async def load(self, *_: object) -> Loaded:
+            return Loaded(facts("other"))
 
     site = Site()
     site.resolver._enquiries._loader = Mixed()
@@ -344,13 +348,13 @@ async def test_a_former_upstreams_word_is_none() -> None:
     site = Site(policy("authorizer: catalog", catalogs=OTHER))
     for catalog in ("lake", "other"):
         site.live(facts(location=f"s3://lake/wh/{catalog}"), catalog=catalog)
-        site.tables.answered(catalog, facts(), principal("reader"), "reader-token", site.clock.now)
+        site.answered(facts(), catalog=catalog)
         site.tables.denials.absent(catalog, "sales\0x", "corp/reader", site.clock.now)
     site.tables.forget("lake")
-    digest, now = digest_of("reader-token"), site.clock.now
+    recipient, now = recipient_of(principal("reader"), "reader-token"), site.clock.now
     found = [
         (
-            site.tables.vouchers.find(catalog, "sales\0orders", None, principal("reader"), digest, now),
+            site.tables.vouchers.find(catalog, "sales\0orders", None, recipient, now),
             site.tables.denials.found(catalog, "sales\0x", "corp/reader", now),
         )
         for catalog in ("lake", "other")
@@ -380,9 +384,12 @@ async def test_whoever_may_not_ask_is_served_what_is_known() -> None:
     site.live(facts())
     site.clock.forward(Freshness().soft)
     assert await site.reason(KEY) is Reason.ALLOWED
+    await site.settle()
     site.clock.forward(Freshness().hard)
     assert await site.reason(KEY) is Reason.ALLOWED
-    assert site.upstream.asked == []
+    # What the upstream answered this caller before is asked for again without counting; what it did not, is not.
+    assert site.upstream.asked == [("orders", "reader-token")] * 2
+    assert await site.reason(KEY, bearer="reader-token-2") is Reason.UPSTREAM_BUSY
 
 
 async def test_whoever_waits_for_one_who_may_not_ask_asks_himself() -> None:
@@ -424,7 +431,7 @@ async def test_the_table_of_the_path_is_a_hint_where_the_location_decides() -> N
     assert allow.table is not None
     assert allow.table.name == "other"
     assert await site.reason("wh/nobody/f", "orders") is Reason.LOCATION_UNOWNED
-    assert await site.reason("wh/nobody/f", "nobody") is Reason.LOCATION_UNOWNED
+    assert await site.reason("wh/nobody/f", "nobody") is Reason.TABLE_UNKNOWN
     assert len(site.upstream.asked) == 2
     # Moved away: it is known, and owns none of this.
     assert await site.reason("wh/nobody/f", "orders") is Reason.LOCATION_UNOWNED
@@ -439,6 +446,24 @@ async def test_a_listed_place_names_the_table_to_ask_for() -> None:
     site.upstream.put(facts())
     assert await site.reason("data/orders/f", None, bucket="cold") is Reason.ALLOWED
     assert len(site.upstream.asked) == 2
+
+
+async def test_a_route_whose_table_does_not_exist_serves_nobody_where_keys_decide() -> None:
+    """A route that outlived its table, or is mistyped, would go on to be signed for as long as a client keeps it."""
+    site = Site(BY_LOCATION)
+    site.live(facts(), facts("other"))
+    assert await site.reason(KEY, "other") is Reason.ALLOWED
+    assert not site.upstream.asked
+    assert await site.reason(KEY, "gone") is Reason.TABLE_UNKNOWN
+    # It was asked for, since it may have been made a moment ago, and once.
+    assert await site.reason(KEY, "gone") is Reason.TABLE_UNKNOWN
+    assert [name for name, _ in site.upstream.asked] == ["gone"]
+    site.upstream.put(facts("new"))
+    assert await site.reason(KEY, "new") is Reason.ALLOWED
+    site.drop("other")
+    assert await site.reason(KEY, "other") is Reason.TABLE_UNKNOWN
+    # The caller that dropped it may still remove its files by its own route.
+    assert await site.reason(KEY, None) is Reason.ALLOWED
 
 
 async def test_keys_of_several_tables_are_nobodys() -> None:
@@ -525,6 +550,8 @@ async def test_declared_and_learned_tables_may_share_a_place_where_all_allow() -
 - {namespace: sales, name: listed, locations: ["s3://lake/wh/lent/listed"]}
 """
     site = Site(policy("overlap: allowed", more=declared))
+    site.upstream.put(facts("fixed", "s3://lake/wh/lent/fixed"))
+    site.answered(facts("fixed"))
     assert site.live(facts("lent")) == [None]
     for route in ("lent", "fixed", None):
         assert await site.reason("wh/lent/fixed/f", route, "lender") is Reason.NO_REMOTE_SIGN
@@ -728,7 +755,7 @@ async def test_what_passed_by_is_an_answer_to_its_caller() -> None:
     """A client loads the table through the facade right before it signs: a second load would tell nothing new."""
     site = Site(policy("authorizer: catalog"))
     site.live(facts())
-    site.tables.answered("lake", facts(), principal("reader"), "reader-token", site.clock.now)
+    site.answered(facts())
     assert await site.reason(KEY) is Reason.ALLOWED
     assert site.upstream.asked == []
     assert await site.reason(KEY, bearer="reader-token-2") is Reason.ALLOWED
@@ -839,7 +866,7 @@ async def test_an_upstream_vouches_for_its_caller_and_for_nobody_he_acts_for(aut
     """A view's owner has rights that his upstream token would have to prove, and it is not here."""
     site = Site(policy(f"authorizer: {authorizer}"))
     site.live(facts())
-    site.tables.answered("lake", facts(), principal("stranger"), "stranger-token", site.clock.now)
+    site.answered(facts(), "stranger")
     passage = site.new_passage()
     passage.bearer = "stranger-token"
     wire = WireRequest(

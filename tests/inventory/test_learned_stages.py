@@ -157,6 +157,7 @@ def test_a_stage_of_nothing_or_nobody_is_not_kept(broken: TableFacts) -> None:
 async def test_a_declared_name_is_not_staged() -> None:
     """The policy says where that table is."""
     site = Site(policy(more='tables: [{namespace: sales, name: new, location: "s3://lake/wh/fixed"}]'))
+    site.upstream.put(facts("new", "s3://lake/wh/fixed"))
     assert site.take(site.stage(NEW, "writer")) is None
     assert await site.reason(KEY, "new", "writer", method="PUT") is Reason.OUTSIDE_TABLE
     carried = site.stage(NEW, "writer")

@@ -34,6 +34,14 @@ GRANT = "grants: [{role: %s, namespace: sales, table: orders, privileges: [%s]}]
             ],
         ),
         (
+            UPSTREAM.replace("upstream}", 'upstream, caller_locations: ["s3://lake/wh/a"]}'),
+            UPSTREAM.replace("upstream}", 'upstream, caller_locations: ["s3://lake/wh/b"]}'),
+            [
+                "catalog 'lake': location that callers may choose 's3://lake/wh/b' added",
+                "catalog 'lake': location that callers may choose 's3://lake/wh/a' removed",
+            ],
+        ),
+        (
             UPSTREAM,
             UPSTREAM.replace('"s3://lake/wh"', '"s3://lake/new"'),
             [

@@ -94,6 +94,8 @@ FAULTS = (
     ("catalogs: {hr: {storages: [aws], prefixes: ['']}}", ["1.yaml: catalogs.hr: '' cannot be the name"]),
     ("catalogs: {hr: {storages: [aws], prefixes: [lake]}}", ["1.yaml: catalogs.hr: prefix 'lake' already means catalog 'lake'"]),
     ("catalogs: {hr: {storages: [aws], roots: ['s3://laek/x']}}", ["1.yaml: catalogs.hr.roots[0]: none of the catalog's storages has bucket 'laek' (did you mean 'lake'?)"]),
+    ("catalogs: {hr: {storages: [aws], tables: upstream, caller_locations: ['s3://laek/x']}}", ["1.yaml: catalogs.hr.caller_locations[0]: none of the catalog's storages has bucket 'laek' (did you mean 'lake'?)"]),
+    ("catalogs: {hr: {storages: [aws], tables: upstream, caller_locations: ['s3://lake/x', 'x']}}", ["1.yaml: catalogs.hr.caller_locations[1]: 'x' does not begin with s3://"]),
     ("catalogs: {hr: {storages: [aws], roots: ['s3://lake/x', 'x']}}", ["1.yaml: catalogs.hr.roots[1]: 'x' does not begin with s3://"]),
     ("catalogs: {hr: {storages: [aws], metadata: open-ish}}", ["1.yaml: catalogs.hr.metadata: "]),
     ("catalogs: {hr: {storages: [aws], properties: {x: 'true'}}}", ["1.yaml: catalogs.hr.properties.x: unknown property 'x'"]),

@@ -186,7 +186,7 @@ async def test_who_may_do_what_in_volumes(principal: str, method: str, where: st
         method=method, bucket=bucket, raw_key=key, raw_query=query if mark else None, headers=(), names=()
     )
     try:
-        passed = gate.judge_forwarded(Passage(Kind.FORWARD, "e", "r", "", ""), subject, asked)
+        passed = gate.judge_forwarded(Passage(Kind.FORWARD, "e", "r", "", "", state), subject, asked)
     except Refused as refused:
         told = refused.reason.code
     else:

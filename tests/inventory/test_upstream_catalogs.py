@@ -50,6 +50,7 @@ def test_an_upstream_may_tell_of_the_tables_and_authorize(authorizer: Authorizer
     (
         (BASE.replace("true}", "true, authorizer: catalog}"), ["0.yaml: catalogs.lake.authorizer: 'catalog' needs `tables: upstream`"]),
         (BASE.replace("true}", "true, authorizer: both, tables: declared}"), ["0.yaml: catalogs.lake.authorizer: 'both' needs `tables: upstream`"]),
+        (BASE.replace("true}", "true, caller_locations: ['s3://lake/x']}"), ["0.yaml: catalogs.lake.caller_locations: has no effect without `tables: upstream`"]),
         (UPSTREAM.replace("upstream}", "learned}"), ["0.yaml: catalogs.lake.tables: "]),
         (BASE + "tables: [{name: t, namespace: a}]", ["0.yaml: tables[0].location: this key is missing"]),
         (UPSTREAM + "tables: [{name: t, namespace: a, location: ''}]", ["0.yaml: tables[0].location: '' does not begin with s3://"]),

@@ -46,6 +46,8 @@ class Request(NamedTuple):
     ip: str
     error: str
     op: str
+    sent: int = -1
+    """Bytes of the answer, where the log tells."""
 
 
 class Month(NamedTuple):
@@ -146,6 +148,7 @@ def _aws(directory: Path) -> Iterator[Request]:
                 row[4],
                 row[11],
                 row[7],
+                int(row[12]) if row[12] != "-" else 0,
             )
 
 
@@ -207,6 +210,7 @@ def _minio(directory: Path) -> Iterator[Request]:
                 row["remotehost"],
                 "",
                 api["name"],
+                api.get("tx", -1),
             )
 
 

@@ -97,9 +97,42 @@ asked("again-refused-2", "stamp", C.ALLOWED_BUT_S3_DENIED, of="again-refused", s
       status=403)  # fmt: skip
 signed("again-none", "stamp")
 asked("again-none-2", "stamp", C.REPLAY, of="again-none", stamp=_id("again-none"), after=6, status=404)
-# The store's own failure is no use: whoever asks again with the same signature does what he should.
-signed("after-503", "stamp", status=503)
-asked("after-503-2", "stamp", of="after-503", stamp=_id("after-503"), after=6)
+
+
+def again(name: str, *faults: FindingClass, first: dict[str, Any] | None = None, **changes: Any) -> None:
+    """Let a signature be used by its client, and once more: `first` says what came of the first use."""
+    whole: dict[str, Any] = {"bytes_sent": 4096, "user_agent": "java/1"}
+    signed(name, "stamp", of_event={"method": changes.get("method", "GET")}, **(whole | (first or {})))
+    asked(f"{name}-2", "stamp", *faults, of=name, stamp=_id(name), **(whole | {"after": 6} | changes))
+
+
+# A client that got no whole answer asks again with the same signature, and does what a client should.
+again("after-503", C.RETRY, first={"status": 503, "bytes_sent": 0})
+again("after-404", C.RETRY, first={"status": 404, "bytes_sent": 300})
+again("after-cut", C.RETRY, first={"bytes_sent": 4095})
+again("after-nothing", C.RETRY, first={"bytes_sent": 0})
+again("after-cut-range", C.RETRY, first={"status": 206, "bytes_sent": 99}, status=206, bytes_sent=100)
+again("after-cut-unsized", C.RETRY, first={"object_size": None, "bytes_sent": 99}, object_size=None, bytes_sent=100)
+# A log that counts whole seconds has both at the same one, in whichever order.
+again("after-cut-at-once", C.RETRY, first={"bytes_sent": 4095}, after=5)
+asked("a-whole", "stamp", C.RETRY, of="z-cut", stamp=decided("z-cut"), bytes_sent=4096)
+asked("z-cut", "stamp", stamp=_id("z-cut"), bytes_sent=100)
+# Their near misses: the first answer was whole, or another client has the signature too.
+again("after-whole", C.REPLAY)
+again("after-whole-range", C.REPLAY, first={"status": 206, "bytes_sent": 100}, status=206, bytes_sent=100)
+again("after-whole-unsized", C.REPLAY, first={"object_size": None}, object_size=None)
+again("after-untold", C.REPLAY, first={"bytes_sent": None})
+again("after-put", C.REPLAY, first={"bytes_sent": 0, "method": "PUT", "op": "REST.PUT.OBJECT"},
+      bytes_sent=0, method="PUT", op="REST.PUT.OBJECT")  # fmt: skip
+again("cut-other-ip", C.REPLAY, C.IP_MISMATCH, first={"bytes_sent": 4095}, remote_ip="198.51.100.9")
+again("cut-other-agent", C.REPLAY, first={"bytes_sent": 4095}, user_agent="curl/8")
+again("503-other-agent", C.REPLAY, first={"status": 503, "bytes_sent": 0}, user_agent="curl/8")
+again("404-other-agent", C.REPLAY, first={"status": 404, "bytes_sent": 300}, user_agent="curl/8")
+# A retry that came through ends it.
+again("third", C.RETRY, first={"bytes_sent": 4095})
+asked("third-3", "stamp", C.REPLAY, of="third", stamp=_id("third"), after=7, bytes_sent=4096, user_agent="java/1")
+# An old signature is not retried, whatever became of its first use.
+again("retried-late", C.REPLAY, first={"bytes_sent": 4095}, after=901)
 signed("cached", "stamp", of_event={"cacheable": True})
 asked("cached-30", "stamp", of="cached", stamp=_id("cached"), after=35)
 asked("cached-31", "stamp", C.REPLAY, of="cached", stamp=_id("cached"), after=36)
@@ -119,12 +152,42 @@ signed("store-found-none", "stamp", status=404)
 
 # -- forwarded: the store's own id
 
-decided("forwarded", kind="forward", upstream_request_id="forwarded")
+decided("forwarded", kind="forward", upstream_request_id="forwarded", decided_at=at(seconds=-30).isoformat())
 asked("forwarded", "request_id")
 decided("forwarded-twice", kind="forward", upstream_request_id="forwarded-twice, forwarded-twice")
 asked("forwarded-twice", "request_id")
-decided("forwarded-denied", kind="forward", upstream_request_id="forwarded-denied", decision="deny")
-asked("forwarded-denied", "request_id", C.DENIED_BUT_SERVED)
+# signproxy sent it, and found what was wrong while its body went by: neither store nor key are to blame.
+PUT: dict[str, Any] = {"method": "PUT", "op": "REST.PUT.OBJECT"}
+decided("broken-off", kind="forward", decision="deny", method="PUT")
+asked("broken-off", "stamp", C.BROKEN_OFF_BUT_SERVED, stamp=_id("broken-off"), **PUT)
+decided("broken-off-refused", kind="forward", decision="deny", method="PUT")
+asked("broken-off-refused", "stamp", stamp=_id("broken-off-refused"), status=400, **PUT)
+decided("broken-off-read", kind="forward", upstream_request_id="broken-off-read", decision="deny")
+asked("broken-off-read", "request_id")
+# Stamped, as what is signed: its own address is signproxy's, and no other one's.
+decided("forwarded-stamped", kind="forward", upstream_request_id="forwarded-stamped", remote_ip="192.0.2.1")
+asked("forwarded-stamped", "stamp", stamp=_id("forwarded-stamped"))
+# The answer was lost: the store timed out, or the client left within its upload.
+decided("timed-out", kind="forward", decision="error")
+asked("timed-out", "stamp", stamp=_id("timed-out"))
+decided("left", kind="forward", decision="error", method="PUT")
+asked("left", "stamp", stamp=_id("left"), method="PUT", op="REST.PUT.OBJECT")
+# The store's own id counts more than how its log writes a key.
+decided("written-otherwise", kind="forward", upstream_request_id="written-otherwise")
+asked("written-otherwise", "stamp", stamp=_id("written-otherwise"), key="wh/written%20otherwise")
+decided("forwarded-other-key", kind="forward", upstream_request_id="elsewhere")
+asked("forwarded-other-key", "unattributed", C.STAMP_KEY_MISMATCH, stamp=_id("forwarded-other-key"), key="wh/x")
+# An event without a stamp gave none: who shows its id has read it in an answer.
+decided("forwarded-without", kind="forward", stamped=False, upstream_request_id="elsewhere")
+asked("forwarded-without", "unattributed", C.UNKNOWN_STAMP, stamp=_id("forwarded-without"))
+decided("buckets", kind="forward", bucket=None, key=None, upstream_repeats=1)
+asked("buckets", "stamp", stamp=_id("buckets"), bucket=None, key=None)
+asked("buckets-2", "stamp", stamp=_id("buckets"), bucket=None, key=None, after=6)
+# signproxy itself asked again on a new connection, and says how often; one more use is another client's.
+decided("sent-twice", kind="forward", upstream_request_id="sent-twice-2", upstream_repeats=1)
+asked("sent-twice", "stamp", stamp=_id("sent-twice"))
+asked("sent-twice-2", "stamp", of="sent-twice", stamp=_id("sent-twice"), after=6)
+asked("sent-twice-3", "stamp", C.REPLAY, of="sent-twice", stamp=_id("sent-twice"), after=7)
 # Another store may give the same id.
 decided("forwarded-elsewhere", kind="forward", upstream_request_id="forwarded-elsewhere", bucket="other")
 asked("forwarded-elsewhere", "unattributed", C.PROXY_KEY_WITHOUT_STAMP)
@@ -148,6 +211,9 @@ decided("vended-not", kind="vend", decision="deny")
 vended("vended-not", "unattributed", C.UNATTRIBUTED)
 decided("vended-long-ago", kind="vend")
 vended("vended-long-ago", "unattributed", C.UNATTRIBUTED, after=12 * 3600 + 1)
+# A key for signproxy's own listener opens no session of the store.
+decided("issued", kind="issue")
+vended("issued", "unattributed", C.UNATTRIBUTED)
 decided("vended-claimed", kind="vend")
 vended("vended-claimed", "unattributed", status=403, quality=[Quality.CLAIMED_KEY])
 
@@ -161,6 +227,13 @@ asked("stranger", "unattributed", C.UNATTRIBUTED, requester=STRANGER)
 asked("stranger-refused", "unattributed", requester=STRANGER, status=403)
 asked("anonymous", "unattributed", C.UNATTRIBUTED, requester=None)
 asked("anonymous-refused", "unattributed", requester=None, status=403)
+# signproxy ships its segments with a key that it may sign with, too; reading one is nothing that it needs to do.
+SHIPPED = "prod/audit/v1/dt=2026-11-01/pod-01KABCDEFGHJKMNPQRSTVWXYZ0-1.ndjson.gz"
+asked("ships", "known_service", key=SHIPPED, method="PUT", op="REST.PUT.OBJECT", after=0)
+asked("compares", "known_service", key=SHIPPED, method="HEAD", op="REST.HEAD.OBJECT", after=0)
+asked("reads-the-trail", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, key=SHIPPED)
+asked("ships-elsewhere", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, key=f"{SHIPPED}x", method="PUT")
+asked("stranger-ships", "unattributed", C.UNATTRIBUTED, key=SHIPPED, method="PUT", requester=STRANGER)
 asked("own-key", "unattributed", C.PROXY_KEY_WITHOUT_STAMP)
 asked("own-key-404", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, status=404)
 asked("own-key-refused", "unattributed", status=403)
@@ -182,9 +255,10 @@ decided("near-before")
 asked("near-before", "unattributed", C.UNATTRIBUTED, after=-10, **TRAIL)
 decided("near-denied", decision="deny")
 asked("near-denied", "unattributed", C.UNATTRIBUTED, **TRAIL)
+# Whose it was is not known; that some decision stands behind it is as likely as with one principal.
 decided("near-two")
 decided("near-two-b", key="wh/near-two", principal="idp/bob")
-asked("near-two", "unattributed", C.UNATTRIBUTED, **TRAIL)
+asked("near-two", "unattributed", **TRAIL)
 decided("near-stranger")
 asked("near-stranger", "unattributed", C.UNATTRIBUTED, requester=STRANGER, **TRAIL)
 # A log with queries: whatever was signed with a stamp bears it there.
@@ -194,12 +268,59 @@ decided("unstamped", stamped=False, bucket="plain")
 asked("unstamped", "probable", bucket="plain")
 
 
+# -- forwarded without a stamp (`stamp: off`, an older segment), and the answer was lost: no proof against anybody
+
+
+def lost(name: str, **changes: Any) -> None:
+    """Let a request be forwarded for a second, without a stamp; the event is written at its end, without an id."""
+    made: dict[str, Any] = {"kind": "forward", "decision": "error", "stamped": False, "total_us": 1_000_000}
+    decided(name, **(made | {"remote_ip": "192.0.2.1"} | changes))
+
+
+lost("lost")
+asked("lost", "probable", after=-1)
+lost("lost-later")
+asked("lost-later", "probable", after=30)
+lost("lost-off", bucket="plain")
+asked("lost-off", "probable", bucket="plain", after=-1)
+lost("lost-long", total_us=3600_000_000)
+asked("lost-long", "probable", after=-3600)
+lost("lost-long-ago")
+asked("lost-long-ago", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, after=-10)
+lost("lost-long-after")
+asked("lost-long-after", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, after=903)
+lost("lost-other-method", method="PUT")
+asked("lost-other-method", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, after=0)
+lost("lost-other-key", key="wh/somewhere")
+asked("lost-other-key", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, after=0)
+lost("lost-stranger")
+asked("lost-stranger", "unattributed", C.UNATTRIBUTED, after=0, requester=STRANGER)
+# The event knows the id of its request: this is another one.
+lost("lost-known", decision="allow", upstream_request_id="another")
+asked("lost-known", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, after=0)
+lost("lost-repeated", decision="allow", upstream_request_id="another", upstream_repeats=1)
+asked("lost-repeated", "probable", after=0)
+# Its request would bear the stamp.
+lost("lost-stamped", stamped=True)
+asked("lost-stamped", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, after=0)
+lost("lost-denied", decision="deny")
+asked("lost-denied", "unattributed", C.PROXY_KEY_WITHOUT_STAMP, after=0)
+lost("lost-broken-off", decision="deny", upstream_us=5000)
+asked("lost-broken-off", "probable", after=0)
+lost("lost-two")
+lost("lost-two-b", key="wh/lost-two", principal="idp/bob")
+asked("lost-two", "unattributed", after=0)
+# A log without ids, as some stores have it: neither is there to be seen.
+lost("lost-nameless", decision="allow", upstream_request_id="another", bucket="nameless")
+asked("lost-nameless", "probable", bucket="nameless", after=0, request_id=None)
+
+
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> dict[str, list[Row]]:
     events, requests = rows(spark, "events", _EVENTS), rows(spark, "s3_access", _REQUESTS)
     by_name: dict[str, list[Row]] = {}
     for row in attribution(events, requests, KNOWN).collect():
-        name = "bulk-key" if row["op"] == "BATCH.DELETE.OBJECT" else row["request_id"]
+        name = "bulk-key" if row["op"] == "BATCH.DELETE.OBJECT" else row["request_id"] or row["key"].removeprefix("wh/")
         by_name.setdefault(name, []).append(row)
     return by_name
 
@@ -230,6 +351,14 @@ def test_the_decision_is_told(found: dict[str, list[Row]]) -> None:
         [row] = found[name]
         assert (row["principal"], row["table"], row["rule_id"], row["policy_rev"]) == ("idp/ann", "orders", "r1", "p1")
         assert row["event_id"] == _id(name)
+
+
+def test_the_time_of_the_decision_is_that_of_the_event_unless_it_says_another(found: dict[str, list[Row]]) -> None:
+    """A transfer that ends after a revoke would count as decided after it; events of old segments say no time."""
+    for name, seconds in (("plain", 0), ("forwarded", -30)):
+        [row] = found[name]
+        assert row["event_ts"].timestamp() == at().timestamp()
+        assert row["decided_at"].timestamp() == at(seconds=seconds).timestamp()
 
 
 def test_a_stamp_that_does_not_hold_gives_nobody_a_name_as_the_one_who_asked(found: dict[str, list[Row]]) -> None:

@@ -110,6 +110,20 @@ def test_exact_classes_are_found_wholly_and_alone(chain: Chain, class_: str) -> 
     assert wanted
 
 
+def test_a_client_that_got_no_whole_answer_is_not_told_to_be_a_thief(chain: Chain) -> None:
+    """Each is a retry and no replay; who had its answer, or is another client, has no such excuse."""
+    class_ = "signature_retried"
+    found = {_name(row) for row in chain.rows("access_attribution") if class_ in (row["faults"] or ())}
+    planted = _of_class(chain, planted=True)[class_]
+    assert [one.what for one in planted if not set(one.requests) & found] == []
+    assert not found & _keys(_of_class(chain, planted=False)[class_])
+    # What ordinary traffic has of them follows answers of 503.
+    failed = {row["stamp"] for row in chain.rows("s3_access") if row["status"] == 503}
+    others = {_name(row): row["stamp"] for row in chain.rows("access_attribution")}
+    assert {others[key] for key in found - _keys(planted)} <= failed
+    assert {row["severity"] for row in _findings(chain, class_)} == {"info"}
+
+
 @pytest.mark.parametrize("class_", EXACT)
 def test_each_fault_is_in_a_finding(chain: Chain, class_: str) -> None:
     """A row that is marked and told to nobody is no finding; its evidence is what somebody can look up."""

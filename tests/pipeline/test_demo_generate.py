@@ -125,7 +125,8 @@ def test_tables_are_used_by_a_few_much_and_many_little() -> None:
             table = (event["namespace"], event["table"])
             uses[table] = uses.get(table, 0) + 1
     ordered = sorted(uses.values(), reverse=True)
-    assert sum(ordered[: len(ordered) // 5]) > 0.6 * sum(ordered)
+    # Used alike, a fifth of them would have about 0.27 of all; over the seeds the month has 0.59 to 0.65.
+    assert sum(ordered[: len(ordered) // 5]) > 0.5 * sum(ordered)
     assert len(uses) < the_month().summary.tables
 
 

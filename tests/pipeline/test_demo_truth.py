@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import pairwise
 
 from signproxy.pipeline.demo.truth import Request as Key
 from signproxy.pipeline.demo.truth import read_requests
@@ -17,7 +18,7 @@ _EXACT = (
 )
 _ALL = (
     *_EXACT,
-    *("audit_gap", "denial_burst", "enumeration", "first_seen", "unused_grant", "too_young_grant"),
+    *("signature_retried", "audit_gap", "denial_burst", "enumeration", "first_seen", "unused_grant", "too_young_grant"),
     *("over_entitlement", "revocation_latency", "bad_line", "bad_segment"),
 )
 _BOUND = {"sign": 930, "forward": 60, "vend": 3600}
@@ -34,6 +35,19 @@ def _by_request_id() -> dict[str, Json]:
     return {event["upstream_request_id"]: event for event in the_events() if "upstream_request_id" in event}
 
 
+@cache
+def _lost() -> set[tuple[str, str, str]]:
+    """Return bucket, key and method of what was forwarded without a stamp and whose answer was lost."""
+    return {
+        (event["bucket"], event["key"], event["method"])
+        for event in the_events()
+        if event["kind"] == "forward"
+        and event["reason"] == "store_timeout"
+        and not event.get("stamped")
+        and "upstream_request_id" not in event
+    }
+
+
 def _classify(row: Request) -> tuple[str, Json | None]:
     """Return what an exact join says of a row; `probable` where there is none and the log has no query."""
     summary = the_month().summary
@@ -47,7 +61,9 @@ def _classify(row: Request) -> tuple[str, Json | None]:
         return "session", _by_id()[row.requester[-26:]]
     if any(fnmatchcase(row.requester, pattern) for pattern in summary.known_services):
         return "known_service", None
-    if row.source == "cloudtrail" and row.requester == summary.proxy[row.bucket]:
+    if row.requester == summary.proxy[row.bucket] and (
+        row.source == "cloudtrail" or (row.bucket, row.key, row.method) in _lost()
+    ):
         return "probable", None
     return "unattributed", None
 
@@ -66,8 +82,7 @@ def _found() -> set[tuple[str, Key]]:
             continue
         if class_ == "stamp" and event is not None:
             found.update((name, key) for name in _contradictions(row, event))
-            if row.status < 500:
-                uses[row.stamp].append(row)
+            uses[row.stamp].append(row)
         elif row.stamp:
             found.add(("unknown_stamp", key))
         elif class_ == "unattributed" and row.error not in _SIGNATURE_ERRORS and _served(row):
@@ -76,7 +91,7 @@ def _found() -> set[tuple[str, Key]]:
         if event is not None and _served(row) and _is_late(row, event):
             found.add(("late_after_revoke", key))
     for stamp, rows in uses.items():
-        if _is_replayed(_by_id()[stamp], [row.at for row in rows]):
+        if _is_replayed(_by_id()[stamp], rows):
             found.update(("replay", (row.source, row.request_id)) for row in rows)
     return found
 
@@ -93,16 +108,23 @@ def _contradictions(row: Request, event: Json) -> Iterator[str]:
         yield "stamp_key_mismatch"
     if row.method != event["method"]:
         yield "stamp_method_mismatch"
-    if event["remote_ip"] not in (row.ip, "127.0.0.1"):
+    if event["kind"] == "sign" and event["remote_ip"] not in (row.ip, "127.0.0.1"):
         yield "ip_mismatch"
     if event["decision"] == "allow" and row.status == 403:
         yield "allowed_but_s3_denied"
 
 
-def _is_replayed(event: Json, times: list[float]) -> bool:
-    if max(times) > moment(event["ts"]) + 901:
+def _is_replayed(event: Json, rows: list[Request]) -> bool:
+    """Whether a signature was used too long, or by one who had its answer, or by another client."""
+    rows = sorted(rows, key=lambda row: row.at)
+    if rows[-1].at > moment(event["ts"]) + 901:
         return True
-    return len(times) > 1 and (not event.get("cacheable") or max(times) - min(times) > 30)
+    for before, row in pairwise(rows):
+        is_cached = bool(event.get("cacheable")) and row.at - rows[0].at <= 30
+        is_retry = row.ip == before.ip and (before.status >= 404 or (before.method == "GET" and before.sent < row.sent))
+        if not is_cached and not is_retry:
+            return True
+    return False
 
 
 @cache

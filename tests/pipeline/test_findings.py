@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from signproxy.pipeline import gaps
 from signproxy.pipeline.findings import FindingClass, findings_of
+from signproxy.pipeline.jobs import anomalies
+from signproxy.pipeline.report.meaning import MEANINGS
 from tests.pipeline.event_rows import at, rows
 
 JOB = "reconcile"
@@ -63,3 +67,37 @@ def test_every_class_says_what_it_means_and_what_to_do(each: FindingClass) -> No
     assert each.value.what.endswith(".")
     assert each.value.fix.endswith(".")
     assert len(each.value.fix) > 40
+
+
+_CULPRIT = re.compile(r"stolen|thief|in other hands|somebody|made (it|them)? ?up|passed on|handed on|past signproxy")
+_CONDITION = re.compile(r"\b([Ii]f|may|[Ee]ither|or|where|see whether)\b")
+
+
+def _said() -> dict[str, str]:
+    """Return every sentence that tells of a finding, by where it stands."""
+    texts = {f"{each.code}: {name}": getattr(each.value, name) for each in FindingClass for name in ("what", "fix")}
+    for name, meaning in MEANINGS.items():
+        texts |= {f"{name}: title": meaning.title, f"{name}: meaning": meaning.what}
+    texts |= {f"audit_segment: {verdict}": text for verdict, text in gaps._FAULTY.items()}
+    texts |= {"audit_gap: between": gaps._MISSING, "audit_gap: inside": gaps._INSIDE, "audit_chain": gaps._CHAIN}
+    texts |= {"denial_burst": anomalies.BURST_FIX, "enumeration": anomalies.ENUMERATION_FIX}
+    return {
+        f"{place}, {number}": sentence
+        for place, text in texts.items()
+        for number, sentence in enumerate(re.split(r"(?<=[.:]) ", text))
+    }
+
+
+def test_no_text_states_a_cause_that_the_data_does_not_prove() -> None:
+    """An operator who is told that a key is stolen replaces it at night, when a segment was late."""
+    said = _said()
+    assert len(said) > 70
+    accused = {place for place, text in said.items() if _CULPRIT.search(text)}
+    assert len(accused) > 5
+    assert [(place, said[place]) for place in sorted(accused) if not _CONDITION.search(said[place])] == []
+
+
+@pytest.mark.parametrize("each", FindingClass)
+def test_each_class_has_its_meaning(each: FindingClass) -> None:
+    """The report would show the bare name of a class."""
+    assert each.code in MEANINGS

@@ -109,6 +109,23 @@ def test_the_same_segment_is_taken_once_by_whatever_name_and_from_whatever_place
     assert rig.seqs() == [1, 2, 3]
 
 
+def test_keys_of_the_listener_are_no_vended_ones_whatever_their_segment_calls_them(rig: Rig) -> None:
+    """The holder of a key that is good here alone would be told to hold a session of the store."""
+    one, two, three, four, five = event_lines(5)
+    lines = [
+        changed(one, kind="issue", method=None),
+        # Before there was a kind for them: the only events of that kind without a method.
+        changed(two, kind="vend", method=None),
+        changed(three, kind="vend", method="GET"),
+        changed(four, kind="refresh", method="GET"),
+        changed(five, kind="config", method=None),
+    ]
+    segment(rig.directory, lines)
+    rig.run()
+    kinds = {row["seq"]: row["kind"] for row in rig.warehouse.read("events").select("seq", "kind").collect()}
+    assert kinds == {1: "issue", 2: "issue", 3: "vend", 4: "refresh", 5: "config"}
+
+
 def test_two_inputs_do_not_write_over_each_other(rig: Rig, tmp_path: Path) -> None:
     """Spark numbers the batches of each input from 0: one would take the place of the other."""
     life(rig.directory, (3,))

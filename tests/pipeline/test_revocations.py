@@ -53,6 +53,14 @@ def test_what_stood_and_stands_no_more_was_withdrawn(spark: SparkSession, tmp_pa
     assert {at_ for at_, _ in _revoked(spark, [before, after]).values()} == {at(10).timestamp()}
 
 
+def test_a_policy_is_in_force_when_it_decides_and_not_when_a_transfer_ends(spark: SparkSession, tmp_path: Path) -> None:
+    """A transfer of an hour would move the revoke by an hour, and hide what happened meanwhile."""
+    before = export(tmp_path, "one", 0, [("ann", READ, TABLE)])
+    after = export(tmp_path, "two", 10, [])
+    long = event(at(4), policy_rev="two", decided_at=at(3).isoformat())
+    assert [moment for moment, _ in _revoked(spark, [before, after], long).values()] == [at(3).timestamp()]
+
+
 def test_an_export_may_say_when_it_was(spark: SparkSession, tmp_path: Path) -> None:
     """Who knows better than the difference of two exports is believed."""
     said = {"kind": "revoked", "principal": "ann", "privilege": READ, "resource": TABLE, "at": at(2).isoformat()}
@@ -96,6 +104,23 @@ USES = (
     use("vended-over", 3400, way="vend", **{"class": "session"}, expires_at=at(1, seconds=3200).isoformat()),
     use("decided-late", 90, way="forward", **{"class": "request_id"}, event_ts=at(1, seconds=90)),
     use("decided-in-time", 30, way="forward", **{"class": "request_id"}, event_ts=at(1, seconds=30)),
+    # A transfer that began before the revoke, and ended long after it.
+    use(
+        "held-open",
+        0,
+        way="forward",
+        **{"class": "request_id"},
+        decided_at=at(1, seconds=-1),
+        event_ts=at(1, seconds=4000),
+    ),
+    use(
+        "held-open-late",
+        90,
+        way="forward",
+        **{"class": "request_id"},
+        decided_at=at(1, seconds=90),
+        event_ts=at(1, seconds=4000),
+    ),
 )
 
 
@@ -105,7 +130,7 @@ def test_the_last_success_of_each_way_is_measured(spark: SparkSession) -> None:
     revoked = spark.createDataFrame([("ann", READ, TABLE, at(1), None), ("kim", READ, TABLE, at(1), None)], columns)
     found = uses_after(revoked, rows(spark, "access_attribution", USES)).cache()
     assert {row["request_key"].removeprefix("aws:") for row in found.collect()} == {
-        *("last", "for-ann", "vended", "vended-over", "decided-late", "decided-in-time")
+        *("last", "for-ann", "vended", "vended-over", "decided-late", "decided-in-time", "held-open", "held-open-late")
     }
     measured = {
         (row["principal"], row["kind"]): (row["seconds"], row["n"]) for row in latency(revoked, found).collect()
@@ -113,12 +138,12 @@ def test_the_last_success_of_each_way_is_measured(spark: SparkSession) -> None:
     assert measured == {
         ("ann", "sign"): (41.0, 2),
         ("ann", "vend"): (3400.0, 2),
-        ("ann", "forward"): (90.0, 2),
+        ("ann", "forward"): (90.0, 4),
         ("kim", ""): (0.0, 0),
     }
     # A signature that was made before is what a revoke cannot take back; a decision that came later could have known.
     told = {row["request_id"] for row in late(found, 60).collect()}
-    assert told == {"decided-late", "vended-over"}
+    assert told == {"decided-late", "held-open-late", "vended-over"}
     assert {row["request_id"] for row in late(found, 10_000).collect()} == set()
 
 
@@ -127,7 +152,7 @@ def test_what_was_given_back_is_no_late_use(spark: SparkSession) -> None:
     columns = "principal string, privilege string, resource string, revoked_at timestamp, until timestamp"
     revoked = spark.createDataFrame([("ann", READ, TABLE, at(1), at(1, seconds=50))], columns)
     found = uses_after(revoked, rows(spark, "access_attribution", USES)).collect()
-    assert {row["request_id"] for row in found} == {"last", "for-ann", "decided-in-time"}
+    assert {row["request_id"] for row in found} == {"last", "for-ann", "decided-in-time", "held-open"}
 
 
 @pytest.mark.parametrize(

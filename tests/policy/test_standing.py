@@ -130,3 +130,66 @@ def test_a_copy_inside_the_table_needs_nobodys_word_on_its_source() -> None:
     for sources in ((), None):
         assert _told(world, inside, table, standing=Standing("v", 0, sources))[0] is Reason.ALLOWED
     assert _told(world, COPY, table, standing=Standing("v", 0, (table,)))[0] is Reason.COPY_SOURCE_OUTSIDE
+
+
+# -- what the upstream keeps from a caller
+
+LIST = request(Operation.LIST_OBJECTS_V2, prefix="wh/orders/data/")
+DELETES = request(Operation.DELETE_OBJECTS, delete_keys=(KEY,))
+
+
+@pytest.mark.parametrize("asked", (GET, PUT, DELETE, LIST, DELETES), ids=lambda asked: asked.operation.s3_name)
+@pytest.mark.parametrize("word", (0, SIGN_S3_READ_REQUEST))
+def test_a_restricted_table_is_closed_to_every_operation(asked: S3Request, word: int) -> None:
+    """Files hold all rows and columns: a caller that may see some of them would see all."""
+    world = World()
+    orders = world.table(given=grants(SIGN, READ, WRITE))
+    standing = Standing("upstream@table:lake.sales.orders", word, restricted=(orders.id,))
+    decision = _decide(world, asked, orders, standing=standing)
+    assert isinstance(decision, Deny)
+    assert (decision.reason, decision.table) == (Reason.READ_RESTRICTED, orders.id)
+    assert decision.detail == f"the upstream restricts what the caller may read of {orders.id} (read-restrictions)"
+    free = Standing("upstream@table:lake.sales.orders", word)
+    assert isinstance(_decide(world, asked, orders, standing=free), Allow)
+
+
+def test_whoever_may_not_touch_a_table_is_not_told_of_its_restrictions() -> None:
+    """What is kept from others is none of a stranger's business."""
+    world = World()
+    orders = world.table(given=grants(SIGN))
+    told = _told(world, GET, orders, standing=Standing(restricted=(orders.id,)))
+    assert told == (Reason.NO_READ_DATA, "")
+
+
+def test_a_restriction_comes_before_where_a_table_lies() -> None:
+    """A caller would find out by refusals where a table is that it may not read."""
+    world = World()
+    orders = world.table(given=grants(SIGN, READ))
+    elsewhere = request(key="wh/elsewhere/f")
+    assert _told(world, elsewhere, orders, standing=Standing(restricted=(orders.id,)))[0] is Reason.READ_RESTRICTED
+    assert _told(world, elsewhere, orders, standing=None)[0] is Reason.OUTSIDE_TABLE
+
+
+def test_one_restricted_owner_of_a_shared_place_is_enough() -> None:
+    """Where locations overlap, the files of the one lie among those of the other."""
+    world = World(overlap=Overlap.ALLOWED)
+    orders = world.table(given=grants(SIGN, READ))
+    data = world.table("data", "wh/orders/data/", grants(SIGN, READ))
+    for restricted in (orders, data):
+        told = _decide(world, GET, orders, data, standing=Standing(restricted=(restricted.id,)))
+        assert isinstance(told, Deny)
+        assert (told.reason, told.table) == (Reason.READ_RESTRICTED, restricted.id)
+    assert isinstance(_decide(world, GET, orders, data, standing=Standing()), Allow)
+
+
+def test_nothing_is_copied_out_of_a_restricted_table() -> None:
+    """Copied into a table of one's own, its files would be read there."""
+    world = World(binding=Binding.BY_LOCATION)
+    orders = world.table(given=grants(SIGN, READ, WRITE))
+    items = world.table("items", "wh/items/", grants(SIGN, READ, WRITE))
+    copy = request(Operation.COPY_OBJECT, KEY, source="wh/items/data/f")
+    for standing in (Standing(restricted=(items.id,)), Standing(sources=(items,), restricted=(items.id,))):
+        told = _decide(world, copy, orders, standing=standing)
+        assert isinstance(told, Deny)
+        assert (told.reason, told.table) == (Reason.READ_RESTRICTED, items.id)
+    assert isinstance(_decide(world, copy, orders, standing=Standing(sources=(items,))), Allow)

@@ -220,7 +220,7 @@ _CREDENTIALS = Credentials(ACCESS_KEY, SECRET)
 
 def attempt(who: str, path: str, raw: bytes, gate: Gate = _GATE) -> Signed | Refused:
     """Ask as a caller of a route does, with the bytes of a sign request; anything but these two fails the test."""
-    passage = Passage(Kind.SIGN, EVENT, "", "", "")
+    passage = Passage(Kind.SIGN, EVENT, "", "", "", gate.state)
     subject = subject_of(who)
     try:
         route = find_route(path)

@@ -28,6 +28,7 @@ def asked(
     bucket: str = "lake",
     body: bytes | None = None,
     payload: str = "",
+    hoisted: tuple[tuple[str, str], ...] = (),
 ) -> ForwardWire:
     """Return a request as the listener hands it on; headers as a client spells them."""
     sent = headers or {}
@@ -40,6 +41,7 @@ def asked(
         names=tuple(sent),
         body=body,
         payload=payload,
+        hoisted=hoisted,
     )
 
 

@@ -28,30 +28,37 @@ def test_an_error_is_what_sdks_read() -> None:
 
 def test_a_list_of_buckets_is_what_sdks_read() -> None:
     """Without CreationDate some SDKs fail on the list."""
-    root = parsed(list_buckets_xml(["lake", "raw"]))
+    dates = ["2020-01-02T03:04:05.678Z", "2021-01-01T00:00:00.000Z"]
+    root = parsed(list_buckets_xml(zip(["lake", "raw"], dates, strict=True)))
     assert root.tag == f"{_NS}ListAllMyBucketsResult"
     assert [each.text for each in root.iter(f"{_NS}Name")] == ["lake", "raw"]
-    assert [each.text for each in root.iter(f"{_NS}CreationDate")] == ["1970-01-01T00:00:00.000Z"] * 2
+    assert [each.text for each in root.iter(f"{_NS}CreationDate")] == dates
     assert [each.text for each in root.iter(f"{_NS}ID")] == ["signproxy"]
 
 
 def test_a_part_of_a_list_says_where_the_next_one_begins() -> None:
     """A client would take the first part for all of it."""
-    root = parsed(list_buckets_xml(["a"], prefix="", next_token="a"))
+    root = parsed(list_buckets_xml([("a", "d")], prefix="", next_token="a"))
     assert (root.findtext(f"{_NS}Prefix"), root.findtext(f"{_NS}ContinuationToken")) == ("", "a")
-    root = parsed(list_buckets_xml(["a"]))
+    root = parsed(list_buckets_xml([("a", "d")]))
     assert (root.find(f"{_NS}Prefix"), root.find(f"{_NS}ContinuationToken")) == (None, None)
 
 
-def test_a_result_of_a_bulk_delete_tells_of_each_key() -> None:
-    """A key that is missing from the answer is taken for deleted."""
-    root = parsed(delete_result_xml(["a"], [("b", "AccessDenied", "No")]))
-    assert [(each.tag, [child.text for child in each]) for each in root] == [
-        (f"{_NS}Deleted", ["a"]),
-        (f"{_NS}Error", ["b", "AccessDenied", "No"]),
+def test_a_result_of_a_bulk_delete_tells_of_each_object() -> None:
+    """A key that is missing from the answer is taken for deleted, and a version of it is another object."""
+    root = parsed(delete_result_xml([("b", "AccessDenied", "No", ""), ("b", "AccessDenied", "No", "v<")]))
+    assert [(each.tag, [(child.tag, child.text) for child in each]) for each in root] == [
+        (f"{_NS}Error", [(f"{_NS}Key", "b"), (f"{_NS}Code", "AccessDenied"), (f"{_NS}Message", "No")]),
+        (
+            f"{_NS}Error",
+            [
+                (f"{_NS}Key", "b"),
+                (f"{_NS}VersionId", "v<"),
+                (f"{_NS}Code", "AccessDenied"),
+                (f"{_NS}Message", "No"),
+            ],
+        ),
     ]
-    quiet = parsed(delete_result_xml(["a"], [("b", "AccessDenied", "No")], quiet=True))
-    assert [each.tag for each in quiet] == [f"{_NS}Error"]
 
 
 @given(st.text())
@@ -68,9 +75,9 @@ def test_hostile_keys_stay_keys() -> None:
     """What a key says must not become what signproxy says."""
     for document in (
         error_xml("C", "m", _HOSTILE, _HOSTILE),
-        delete_result_xml([_HOSTILE], [(_HOSTILE, "C", "m")]),
-        list_buckets_xml([_HOSTILE]),
-        b"<a>" + delete_errors([(_HOSTILE, "C", "m")]).encode() + b"</a>",
+        delete_result_xml([(_HOSTILE, "C", "m", "")]),
+        list_buckets_xml([(_HOSTILE, _HOSTILE)]),
+        b"<a>" + delete_errors([("k", "C", "m", _HOSTILE)]).encode() + b"</a>",
     ):
         assert _HOSTILE in [each.text for each in parsed(document).iter()]
 

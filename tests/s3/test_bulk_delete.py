@@ -19,7 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.bulk_delete import MAX_BODY_BYTES, MAX_KEYS, delete_keys
+from signproxy.s3.bulk_delete import (
+    MAX_BODY_BYTES,
+    MAX_KEYS,
+    BulkDelete,
+    DeletedObject,
+    DeleteRules,
+    read_bulk_delete,
+    reading,
+)
 from signproxy.s3.key import MAX_KEY_BYTES, check_key
 
 NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -37,9 +45,16 @@ def objects(keys: Iterable[str]) -> str:
     return "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
 
 
+def keys_read(body: bytes) -> tuple[str, ...]:
+    """Return the keys of a body that is signed as it is: each one once, without a condition."""
+    read = read_bulk_delete(body)
+    assert read.objects == tuple(DeletedObject(key) for key in read.keys)
+    return read.keys
+
+
 def keys_or_refusal(body: bytes) -> tuple[str, ...] | Refused:
     try:
-        return delete_keys(body)
+        return keys_read(body)
     except Refused as refusal:
         if refusal.reason is not Reason.DELETE_BODY:
             raise
@@ -103,7 +118,7 @@ def refusal_of(body: bytes) -> Refused:
 )
 def test_the_keys_of_a_documented_body_are_read_as_written(body: bytes, keys: tuple[str, ...]) -> None:
     """Every commit of every writer ends with such a body; a key read wrong is a file deleted wrong."""
-    assert delete_keys(body) == keys
+    assert keys_read(body) == keys
 
 
 @pytest.mark.parametrize(
@@ -256,11 +271,6 @@ def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
         (body_of(objects(["t/v1.metadata.json "])), "object 1: white space around key 't/v1.metadata.json '"),
         (body_of(objects([" t/a"])), "object 1: white space around key ' t/a'"),
         (body_of(objects(["t/a\u3000"])), "object 1: white space around key 't/a\\u3000'"),
-        (body_of(objects(["t/a", "t/b", "t/a"])), "object 3: key 't/a' is repeated"),
-        (
-            body_of("<Object><Key>t/a</Key></Object><Object><Key>t/&#97;</Key></Object>"),
-            "object 2: key 't/a' is repeated",
-        ),
     ),
 )
 def test_what_a_parser_might_read_otherwise_is_refused(body: bytes, detail: str) -> None:
@@ -268,10 +278,83 @@ def test_what_a_parser_might_read_otherwise_is_refused(body: bytes, detail: str)
     assert refusal_of(body).detail == detail
 
 
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    (
+        (body_of(objects(["t/a", "t/b", "t/a"])), "object 3: key 't/a' is repeated"),
+        (
+            body_of("<Object><Key>t/a</Key></Object><Object><Key>t/&#97;</Key></Object>"),
+            "object 2: key 't/a' is repeated",
+        ),
+    ),
+)
+def test_a_key_that_is_named_twice_is_told_as_that(body: bytes, detail: str) -> None:
+    """The client would be told that its body is not allowed, and nothing of what to change."""
+    with pytest.raises(Refused) as refused:
+        read_bulk_delete(body)
+    assert (refused.value.reason, refused.value.detail) == (Reason.DELETE_REPEATED, detail)
+
+
+CONDITIONAL = DeleteRules(check=lambda _: None, conditions=True, written_anew=True)
+
+
+def test_everything_that_an_object_names_is_read() -> None:
+    """What is sent is written from this: a version that is left out deletes the newest one instead."""
+    body = body_of(
+        "<Quiet>true</Quiet>"
+        "<Object><Size>1</Size><Key> t/a </Key><ETag>&quot;e&quot;</ETag><VersionId>v&#x0000041;</VersionId></Object>"
+        "<Object><Key> t/a </Key><LastModifiedTime>\n t</LastModifiedTime></Object><Object><Key>b</Key></Object>"
+    )
+    read = read_bulk_delete(body, CONDITIONAL)
+    assert read == BulkDelete(
+        (
+            DeletedObject(" t/a ", (("Size", "1"), ("ETag", '"e"'), ("VersionId", "vA"))),
+            DeletedObject(" t/a ", (("LastModifiedTime", "\n t"),)),
+            DeletedObject("b"),
+        ),
+        quiet=True,
+    )
+    assert read.keys == (" t/a ", "b")
+
+
+@pytest.mark.parametrize(
+    ("quiet", "read"), (("", False), ("<Quiet>false</Quiet>", False), ("<Quiet>true</Quiet>", True))
+)
+def test_whether_a_client_wants_to_hear_of_errors_alone_is_read(quiet: str, *, read: bool) -> None:
+    """A client that counts what was deleted would be told of nothing."""
+    assert read_bulk_delete(body_of(objects(["t/a"]) + quiet)).quiet is read
+
+
+@pytest.mark.parametrize("name", ("VersionId", "ETag", "LastModifiedTime", "Size"))
+@pytest.mark.parametrize("second", ("w", ""))
+def test_a_condition_that_is_named_twice_is_refused(name: str, second: str) -> None:
+    """Of two versions one parser reads the first and another the last."""
+    one = f"<{name}></{name}><Key>t/a</Key><{name}>{second}</{name}>"
+    with pytest.raises(Refused) as refused:
+        read_bulk_delete(body_of(f"<Object>{one}</Object>"), CONDITIONAL)
+    assert refused.value.detail == f"object 1: a second {name}"
+    # Each object may have its own.
+    two = f"<Object><Key>t/a</Key><{name}>v</{name}></Object>" * 2
+    objects_read = read_bulk_delete(body_of(two), CONDITIONAL).objects
+    assert objects_read == (DeletedObject("t/a", ((name, "v"),)),) * 2
+
+
+def test_a_long_body_is_read_piece_by_piece() -> None:
+    """Every other caller would wait for the last key of it."""
+    keys = tuple(f"t/{number}{'é&' * 100}" for number in range(1000))
+    body = body_of(objects(keys))
+    pieces = reading(body)
+    for _ in range(2 + (len(body) - 1) // (16 * 1024)):
+        next(pieces)
+    with pytest.raises(StopIteration) as end:
+        next(pieces)
+    assert end.value.value == read_bulk_delete(body) == BulkDelete(tuple(map(DeletedObject, keys)))
+
+
 def test_a_thousand_keys_are_read_and_one_more_is_refused() -> None:
     """S3 refuses a longer list only after it was signed; a signer without a bound can be kept busy."""
     keys = tuple(f"t/{number}" for number in range(MAX_KEYS + 1))
-    assert delete_keys(body_of(objects(keys[:-1]))) == keys[:-1]
+    assert keys_read(body_of(objects(keys[:-1]))) == keys[:-1]
     assert refusal_of(body_of(objects(keys))).detail == "more than 1000 objects"
 
 
@@ -280,7 +363,7 @@ def test_two_mebibytes_are_read_and_one_byte_more_is_refused() -> None:
     body = body_of(objects(["t/a"]))
     largest = body + b"\n" * (MAX_BODY_BYTES - len(body))
     assert len(largest) == 2 * 1024 * 1024
-    assert delete_keys(largest) == ("t/a",)
+    assert keys_read(largest) == ("t/a",)
     assert refusal_of(largest + b"\n").detail == "2097153 bytes, at most 2097152 are read"
 
 
@@ -289,7 +372,7 @@ def test_the_longest_key_is_read_and_a_longer_one_is_refused(character: str) -> 
     """A key's limit counts UTF-8 bytes, however many characters or references they are written as."""
     longest = "t/aa" + character * ((MAX_KEY_BYTES - 4) // len(character.encode()))
     assert len(longest.encode()) == MAX_KEY_BYTES
-    assert delete_keys(body_of(objects([longest]))) == (longest,)
+    assert keys_read(body_of(objects([longest]))) == (longest,)
     assert refusal_of(body_of(objects([longest + "a"]))).detail.startswith("object 1: key_too_long: ")
 
 
@@ -298,7 +381,7 @@ def test_a_text_in_many_pieces_is_one_key() -> None:
     keys = tuple(f"t/{number}/{'&<é>' * 200}" for number in range(200))
     body = body_of(objects(keys))
     assert len(body) > 400_000
-    assert delete_keys(body) == keys
+    assert keys_read(body) == keys
     too_long = body_of(objects([keys[0] * 20]))
     assert refusal_of(too_long).detail == f"object 1: key_too_long: key of {len(keys[0]) * 20} characters"
 
@@ -340,7 +423,7 @@ def test_a_refusal_names_the_beginning_of_a_long_name(body: str, detail: str) ->
 def test_a_tag_of_a_kibibyte_is_read_and_a_longer_one_is_refused() -> None:
     """Expat reads a tag as a whole: with 180,000 attributes it stops the event loop for a third of a second."""
     padding = " " * (1024 - len("Delete"))
-    assert delete_keys(body_of(objects(["t/a"]), root=f"Delete{padding}")) == ("t/a",)
+    assert keys_read(body_of(objects(["t/a"]), root=f"Delete{padding}")) == ("t/a",)
     assert refusal_of(body_of(objects(["t/a"]), root=f"Delete{padding} ")).detail == BRACKETS
 
 
@@ -384,7 +467,7 @@ keys_allowed = st.lists(
 @given(keys_allowed)
 def test_a_body_of_the_aws_sdk_gives_its_keys_back(keys: list[str]) -> None:
     """The SDK is what most clients use; every key that they may write they may delete."""
-    assert delete_keys(written_by_botocore(keys)) == tuple(keys)
+    assert keys_read(written_by_botocore(keys)) == tuple(keys)
 
 
 def read_by_element_tree(body: bytes) -> list[str]:

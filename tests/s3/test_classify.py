@@ -7,9 +7,10 @@ import hashlib
 import pytest
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.bulk_delete import read_bulk_delete
 from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.operation import Operation
-from signproxy.s3.request import ObjectRef, S3Request
+from signproxy.s3.request import BulkRequest, ObjectRef, S3Request
 from signproxy.s3.storage import Endpoint, EndpointClash, EndpointIndex, OptIns, Storage, StorageKind, Style
 from tests.s3.world import AWS, AWS_HOST, AWS_PATH, KEY, MINIO, accepted, outcome, wire, with_opt_ins
 
@@ -53,6 +54,12 @@ _CANONICAL = [
     (f"{AWS_HOST}/a?uploadId=u%2Fv&max-parts=2", "a", "/a", "max-parts=2&uploadId=u%2Fv"),
     (f"{AWS_PATH}/a%20b", "a b", "/my-bucket/a%20b", ""),
 ]
+
+
+def test_a_query_of_nothing_is_no_query() -> None:
+    """The stamp would be appended behind a second mark, and be a parameter of another name to the store."""
+    request = accepted(wire("GET", f"{AWS_HOST}/a?"))
+    assert (request.uri, request.canonical_path, request.canonical_query) == (f"{AWS_HOST}/a", "/a", "")
 
 
 @pytest.mark.parametrize(("uri", "key", "path", "query"), _CANONICAL)
@@ -195,10 +202,28 @@ def test_the_checked_body_is_the_signed_one() -> None:
     uri = f"{AWS_HOST}?delete"
     assert accepted(wire("POST", uri, body=body)).payload == digest
     assert accepted(wire("POST", uri, {"x-amz-content-sha256": digest}, body=body)).payload == digest
-    for other in ("UNSIGNED-PAYLOAD", "0" * 64):
+    for other, reason in (("UNSIGNED-PAYLOAD", Reason.DELETE_UNBOUND), ("0" * 64, Reason.PAYLOAD_HASH)):
         with pytest.raises(Refused, match=f"x-amz-content-sha256 '{other}' is not the hash of the body") as refused:
             accepted(wire("POST", uri, {"x-amz-content-sha256": other}, body=body))
-        assert refused.value.reason is Reason.DELETE_BODY
+        # Told as what it is: the body itself is in order.
+        assert refused.value.reason is reason
+
+
+def test_a_body_that_was_read_before_is_not_read_again() -> None:
+    """What was found in it holds for the body that is signed, its refusal too, and in its turn among the checks."""
+    body = _bulk("wh/t1/a")
+    plain = wire("POST", f"{AWS_HOST}?delete", body=body)
+    fields = {name: getattr(plain, name) for name in plain.__struct_fields__}
+    read = read_bulk_delete(_bulk("wh/t1/b").encode())
+    classified = accepted(BulkRequest(**fields, deletes=read))
+    assert classified.delete_keys == ("wh/t1/b",)
+    assert classified.payload == hashlib.sha256(body.encode()).hexdigest()
+    fault = Refused(Reason.DELETE_REPEATED, "read before")
+    with pytest.raises(Refused) as refused:
+        accepted(BulkRequest(**fields, deletes=fault))
+    assert refused.value is fault
+    assert outcome(BulkRequest(**{**fields, "uri": f"{AWS_HOST}?acl"}, deletes=fault)) is Reason.OPERATION_UNKNOWN
+    assert outcome(BulkRequest(**{**fields, "body": None}, deletes=read)) is Reason.DELETE_WITHOUT_BODY
 
 
 def test_a_body_without_a_bulk_delete_is_refused() -> None:

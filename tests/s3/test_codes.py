@@ -8,13 +8,39 @@ from signproxy.errors import Reason, Refused
 from signproxy.s3.codes import s3_answer, s3_code
 from signproxy.s3.faults import Fault, S3Refused
 
-# What S3 answers with, and SDKs have a class or a branch for.
+# What S3 documents as its codes, and SDKs have a class or a branch for.
 _KNOWN = {
-    "AccessDenied", "AuthorizationHeaderMalformed", "BadDigest", "EntityTooLarge", "ExpiredToken", "IncompleteBody",
-    "InternalError", "InvalidAccessKeyId", "InvalidArgument", "InvalidRequest", "InvalidURI", "KeyTooLongError",
-    "MalformedXML", "MethodNotAllowed", "MissingContentLength", "MissingRequestBodyError", "NoSuchKey", "NoSuchUpload",
-    "400", "NotImplemented", "RequestTimeTooSkewed", "RequestTimeout", "ServiceUnavailable", "SignatureDoesNotMatch",
-    "SlowDown", "XAmzContentSHA256Mismatch",
+    "AccessDenied",
+    "AuthorizationHeaderMalformed",
+    "BadDigest",
+    "EntityTooLarge",
+    "ExpiredToken",
+    "IncompleteBody",
+    "InternalError",
+    "InvalidAccessKeyId",
+    "InvalidArgument",
+    "InvalidRequest",
+    "InvalidURI",
+    "KeyTooLongError",
+    "MalformedXML",
+    "MethodNotAllowed",
+    "MissingContentLength",
+    "MissingRequestBodyError",
+    "NoSuchKey",
+    "NoSuchUpload",
+    "NotImplemented",
+    "OperationAborted",
+    "RequestTimeTooSkewed",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SignatureDoesNotMatch",
+    "SlowDown",
+    "XAmzContentSHA256Mismatch",
+}
+# Besides those, what S3 has for faults that one reason is enough for.
+_OF_FAULTS = _KNOWN | {
+    "AuthorizationQueryParametersError", "InvalidBucketName", "InvalidChunkSizeError", "InvalidToken",
+    "MalformedTrailerError",
 }  # fmt: skip
 
 
@@ -33,6 +59,32 @@ def test_every_reason_has_a_code_of_s3(reason: Reason) -> None:
     # What the caller did wrong is never the server's fault, nor the other way round.
     if reason.status != 429:
         assert (status >= 500) == (reason.status >= 500)
+
+
+def test_every_rule_about_a_request_is_told_in_words_of_its_own() -> None:
+    """A user who reads `Bad Request` cannot find out which of the rules for keys is broken."""
+    told: dict[tuple[str, str], list[Reason]] = {}
+    for reason in Reason:
+        answer = s3_answer(Refused(reason))
+        if 400 <= answer.status < 500 and answer.status not in (401, 403):
+            told.setdefault((answer.code, answer.message), []).append(reason)
+    assert sum(map(len, told.values())) >= 35
+    alike = [reasons for reasons in told.values() if len(reasons) > 1]
+    # S3's own words, which mean both.
+    assert alike == [[Reason.CHUNK_MALFORMED, Reason.CHUNK_INCOMPLETE]]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    (
+        (Reason.KEY_DOT_SEGMENT, "The key must not hold dot segments"),
+        (Reason.KEY_EMPTY_SEGMENT, "The key must not hold empty segments"),
+        (Reason.KEY_PATH_PARAMETER, "The key must not hold a segment that begins with a semicolon"),
+    ),
+)
+def test_the_message_names_the_rule_that_a_key_breaks(reason: Reason, message: str) -> None:
+    """`400` is no code that a client knows, and says nothing of what to rename."""
+    assert s3_answer(Refused(reason)) == (400, "InvalidURI", message, ())
 
 
 @pytest.mark.parametrize(
@@ -75,6 +127,7 @@ def test_every_fault_is_told_in_words_of_s3(fault: Fault) -> None:
     said = fault.value
     told = s3_answer(S3Refused(Reason.AUTHORIZATION_MALFORMED, fault, "first", "second", "third", detail="detail"))
     assert (told.status, told.code) == (said.status, said.code)
+    assert told.code in _OF_FAULTS
     assert 400 <= told.status < 500
     assert told.message
     assert "{}" not in told.message

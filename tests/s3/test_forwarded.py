@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.forwarded import Forwardable, decoded_key, is_bulk_delete, list_prefix, service_operation
+from signproxy.s3.bulk_delete import read_bulk_delete
+from signproxy.s3.forwarded import (
+    FORWARDED,
+    Forwardable,
+    decoded_key,
+    is_bulk_delete,
+    key_check,
+    list_prefix,
+    service_operation,
+    spellings,
+)
 from signproxy.s3.operation import Operation
 from signproxy.s3.payload import Carriage, PayloadMode
 from signproxy.s3.request import ObjectRef
@@ -158,7 +168,8 @@ _STRANGE = (
     ("a/.. /b", Reason.KEY_DOT_SEGMENT, None),
     ("a\\..\\b", Reason.KEY_DOT_SEGMENT, None),
     ("a/..;x/b", Reason.KEY_DOT_SEGMENT, None),
-    ("a/;x/b", Reason.KEY_DOT_SEGMENT, None),
+    ("a/;x/b", Reason.KEY_PATH_PARAMETER, None),
+    ("a;x/b;", None, None),
     ("a\0b", Reason.KEY_CHARACTER, Reason.KEY_CHARACTER),
     ("k" * 1025, Reason.KEY_TOO_LONG, Reason.KEY_TOO_LONG),
     ("\u00e9" * 513, Reason.KEY_TOO_LONG, Reason.KEY_TOO_LONG),
@@ -235,7 +246,7 @@ def test_a_query_is_read_in_one_way_only(query: str, reason: Reason | None) -> N
     found = outcome(asked("GET", KEY, query), ALL)
     assert (found if isinstance(found, Reason) else None) is reason
     if isinstance(found, Forwardable):
-        assert found.target == f"/lake/{KEY}?{query}"
+        assert found.target == (f"/lake/{KEY}?{query}" if query else f"/lake/{KEY}")
         store_verifies(found)
 
 
@@ -322,36 +333,107 @@ _VERSION = "<Key>a</Key><VersionId>v</VersionId>"
 
 
 @pytest.mark.parametrize(
-    ("objects", "rules", "storage", "keys"),
+    ("objects", "rules", "keys"),
     (
-        ((_VERSION,), TABLE, MINIO, None),
-        ((_VERSION,), S3_KEYS, MINIO, None),
-        ((_VERSION, "<Key>a</Key><VersionId>w</VersionId>"), OBJECT, MINIO, ("a",)),
-        (("<Key>a</Key><ETag>e</ETag><Size>1</Size><LastModifiedTime>t</LastModifiedTime>",), ALL, MINIO, ("a",)),
-        (("<Key>a</Key><Other>e</Other>",), ALL, MINIO, None),
-        (("<Key>a</Key><VersionId><b/></VersionId>",), ALL, MINIO, None),
-        (("<Key>a</Key>", "<Key>a</Key>"), TABLE, MINIO, None),
-        (("<Key>a</Key><Key>b</Key>",), ALL, LITERAL, None),
-        (("<VersionId>v</VersionId>",), ALL, LITERAL, None),
-        (("<Key> a</Key>",), ALL, MINIO, None),
-        (("<Key> a</Key>",), ALL, LITERAL, (" a",)),
-        (("<Key>d/</Key>",), ALL, MINIO, ("d/",)),
-        (("<Key>d/</Key>",), OBJECT, MINIO, None),
-        (("<Key>a/../b</Key>",), ALL, MINIO, None),
-        (("<Key>a/../b</Key>",), ALL, LITERAL, ("a/../b",)),
-        (("<Key> a</Key>",), TABLE, LITERAL, None),
+        ((_VERSION,), TABLE, None),
+        ((_VERSION,), S3_KEYS, None),
+        ((_VERSION, "<Key>a</Key><VersionId>w</VersionId>"), OBJECT, ("a",)),
+        (("<Key>a</Key><ETag>e</ETag><Size>1</Size><LastModifiedTime>t</LastModifiedTime>",), ALL, ("a",)),
+        (("<Key>a</Key><Other>e</Other>",), ALL, None),
+        (("<Key>a</Key><VersionId><b/></VersionId>",), ALL, None),
+        (("<Key>a</Key><Key>b</Key>",), ALL, None),
+        (("<VersionId>v</VersionId>",), ALL, None),
+        # S3 takes a repeated key.
+        (("<Key>b</Key>", "<Key>a</Key>", "<Key>b</Key>"), TABLE, ("b", "a")),
+        # Refused one by one, if at all: a whole clean-up fails for one odd name otherwise.
+        (("<Key> a</Key>", "<Key>d/</Key>", "<Key>a/../b//c</Key>"), TABLE, (" a", "d/", "a/../b//c")),
+        (("<Key> a</Key>", "<Key>d/</Key>", "<Key>a/../b//c</Key>"), ALL, (" a", "d/", "a/../b//c")),
+        (("<Key/>",), TABLE, ("",)),
+        ((f"<Key>{'a' * 1024}</Key>",), TABLE, ("a" * 1024,)),
+        ((f"<Key>{'a' * 1025}</Key>",), TABLE, None),
+        ((f"<Key>{'ä' * 513}</Key>",), TABLE, None),
     ),
 )
-def test_the_keys_of_a_bulk_delete_follow_the_rules_of_their_place(
-    objects: tuple[str, ...], rules: Rules, storage: Storage, keys: tuple[str, ...] | None
+def test_the_objects_of_a_bulk_delete_follow_the_rules_of_their_place(
+    objects: tuple[str, ...], rules: Rules, keys: tuple[str, ...] | None
 ) -> None:
-    """A version that is deleted is gone; a key that is trimmed is another one."""
-    found = outcome(asked("POST", "", "delete", body=_delete(*objects)), rules, storage)
-    if keys is None:
-        assert found is Reason.DELETE_BODY
-    else:
+    """A version that is deleted is gone; which keys may be addressed is asked of each of them."""
+    for storage in (MINIO, LITERAL):
+        found = outcome(asked("POST", "", "delete", body=_delete(*objects)), rules, storage)
+        if keys is None:
+            assert found is Reason.DELETE_BODY
+            continue
         assert isinstance(found, Forwardable)
         assert found.request.delete_keys == keys
+        assert found.deletes is not None
+        assert len(found.deletes.objects) == len(objects)
+
+
+def test_a_checksum_in_the_query_of_a_presigned_bulk_delete_is_one_of_its_headers() -> None:
+    """It would be sent on as that of another body: in the query nothing compares or replaces it."""
+    wire = replace(
+        asked("POST", "", "delete", body=_delete("<Key>a</Key>")), hoisted=(("x-amz-checksum-crc32", "AA=="),)
+    )
+    passed = passes(wire)
+    assert (passed.headers, passed.hoisted) == ((("x-amz-checksum-crc32", "AA=="),), "")
+    assert passed.request.headers == (("x-amz-checksum-crc32", "AA=="),)
+
+
+def test_a_forwarded_body_that_was_read_before_is_not_read_again() -> None:
+    """A long body is read piece by piece, and its fault is told in its turn among the checks."""
+    wire = asked("POST", "", "delete", body=_delete("<Key>a</Key>"))
+    read = read_bulk_delete(_delete("<Key>b</Key><VersionId>v</VersionId>"), FORWARDED)
+    passed = outcome(replace(wire, deletes=read), ALL)
+    assert isinstance(passed, Forwardable)
+    assert (passed.deletes, passed.request.delete_keys) == (read, ("b",))
+    with pytest.raises(Refused, match="VersionId of key 'b'") as refused:
+        passes(replace(wire, deletes=read))
+    assert refused.value.reason is Reason.DELETE_BODY
+    fault = Refused(Reason.DELETE_BODY, "read before")
+    with pytest.raises(Refused) as refused:
+        passes(replace(wire, deletes=fault))
+    assert refused.value is fault
+    assert outcome(replace(wire, deletes=fault, payload="0" * 64)) is Reason.PAYLOAD_HASH
+
+
+def test_a_request_that_is_no_bulk_delete_has_none() -> None:
+    """Its body would be replaced by a document."""
+    assert passes(asked("PUT", body=b"")).deletes is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "storage", "refused"),
+    (
+        (KeyRules.STRICT, MINIO, ("a//b", "d/", "a\\b")),
+        (KeyRules.STRICT, LITERAL, ("a//b", "d/", "a\\b")),
+        (KeyRules.S3, MINIO, ("a//b", "a/../b")),
+        (KeyRules.S3, LITERAL, ("a\0",)),
+    ),
+)
+def test_which_keys_may_be_addressed_is_a_question_of_place_and_store(
+    keys: KeyRules, storage: Storage, refused: tuple[str, ...]
+) -> None:
+    """A store that cleans a path up would delete another object."""
+    check = key_check(storage, keys)
+    check("a/b c")
+    for key in refused:
+        with pytest.raises(Refused):
+            check(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "read"),
+    (
+        ("a b", ("a b",)),
+        (" a ", (" a ", "a", "a ", " a")),
+        ("t/a.json\u3000", ("t/a.json\u3000", "t/a.json")),
+    ),
+)
+def test_a_store_that_trims_is_reckoned_with(key: str, read: tuple[str, ...]) -> None:
+    """A key that ends in a blank would be judged, and the metadata file deleted whose name it is without."""
+    assert spellings(key, MINIO) == read
+    # A store that keeps keys as they are needs no such care.
+    assert spellings(key, LITERAL) == (key,)
 
 
 _CHUNKED = {

@@ -54,14 +54,17 @@ _KEYS: list[tuple[str, Reason | None]] = [
     ("wh/ ../f", Reason.KEY_DOT_SEGMENT),
     ("wh/.. /f", Reason.KEY_DOT_SEGMENT),
     (" ./f", Reason.KEY_DOT_SEGMENT),
-    ("wh/ /f", Reason.KEY_DOT_SEGMENT),
+    ("wh/ /f", Reason.KEY_EMPTY_SEGMENT),
     ("wh/\u00a0../f", Reason.KEY_DOT_SEGMENT),
     # servlet containers cut path parameters
     ("wh/..;/t2/f", Reason.KEY_DOT_SEGMENT),
     ("wh/..;a=b/t2", Reason.KEY_DOT_SEGMENT),
     ("wh/.;x/t2", Reason.KEY_DOT_SEGMENT),
-    ("wh/;x/t2", Reason.KEY_DOT_SEGMENT),  # empty to whoever cuts them
-    (";x", Reason.KEY_DOT_SEGMENT),
+    # empty to a reader that cuts them
+    ("wh/;x/t2", Reason.KEY_PATH_PARAMETER),
+    ("wh/ ;x/t2", Reason.KEY_PATH_PARAMETER),
+    ("data/;a=b/a", Reason.KEY_PATH_PARAMETER),
+    (";x", Reason.KEY_PATH_PARAMETER),
     ("wh/a;x/t2", None),
     # characters
     ("wh/t1\x00/f", Reason.KEY_CHARACTER),

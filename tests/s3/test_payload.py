@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from signproxy.errors import Reason, Refused
 from signproxy.s3.operation import Operation
 from signproxy.s3.payload import (
+    CHUNK_END,
     MAX_DECODED,
+    MAX_REFRAMED_CHUNK,
     Carriage,
     Payload,
     PayloadMode,
@@ -139,7 +141,22 @@ def test_the_framing_is_taken_out_of_the_encoding_alone(encoding: str, left: str
     assert without_framing(encoding) == left
 
 
-@pytest.mark.parametrize("length", (0, 1, 255, 4096))
+_FULL = MAX_REFRAMED_CHUNK
+
+
+@pytest.mark.parametrize(
+    ("length", "sizes"),
+    (
+        (0, ()),
+        (1, (1,)),
+        (255, (255,)),
+        (4096, (4096,)),
+        (_FULL - 1, (_FULL - 1,)),
+        (_FULL, (_FULL,)),
+        (_FULL + 1, (_FULL, 1)),
+        (3 * _FULL, (_FULL, _FULL, _FULL)),
+    ),
+)
 @pytest.mark.parametrize(
     ("trailer", "value"),
     (
@@ -149,14 +166,26 @@ def test_the_framing_is_taken_out_of_the_encoding_alone(encoding: str, left: str
         ("x-amz-checksum-crc64nvme", "A" * 11 + "="),
     ),
 )
-def test_a_reframed_body_is_as_long_as_it_was_said_to_be(length: int, trailer: str, value: str) -> None:
+def test_a_reframed_body_is_as_long_as_it_was_said_to_be(
+    length: int, sizes: tuple[int, ...], trailer: str, value: str
+) -> None:
     """A length that is off by one hangs the upload."""
     payload = Payload(
         PayloadMode.SIGNED_CHUNKS_TRAILER, "", Carriage.REFRAMED, "", decoded_length=length, trailer=trailer
     )
     trailers = {trailer: value} if trailer else {}
-    body = reframed_head(payload) + b"x" * length + reframed_end(payload, trailers)
-    assert len(body) == reframed_length(payload)
+    left, heads = length, []
+    for size in sizes:
+        heads.append(reframed_head(left))
+        left -= size
+    assert heads == [b"%x\r\n" % size for size in sizes]
     line = f"{trailer}:{value}\r\n".encode() if trailer else b""
-    chunk = b"%x\r\n%b\r\n" % (length, b"x" * length) if length else b""
-    assert body == chunk + b"0\r\n" + line + b"\r\n"
+    assert reframed_end(trailers) == b"0\r\n" + line + b"\r\n"
+    framed = sum(map(len, heads)) + length + len(sizes) * len(CHUNK_END) + len(reframed_end(trailers))
+    assert framed == reframed_length(payload)
+
+
+def test_no_chunk_is_larger_than_stores_take() -> None:
+    """MinIO refuses a chunk of more than 16 MiB, and with it each larger upload of an SDK that signs its chunks."""
+    assert MAX_REFRAMED_CHUNK == 8 * 1024 * 1024
+    assert CHUNK_END == b"\r\n"

@@ -442,19 +442,20 @@ def test_moments_agree_with_datetime(epoch_seconds: int) -> None:
         lambda names: tuple((name, f"value of {name}") for name in sorted(names))
     ),
     method=st.sampled_from(("GET", "HEAD")),
+    query=st.sampled_from(("", "x-signproxy-id=01KABCDEFGHJKMNPQRSTVWXYZ0")),
     token=st.sampled_from(("", "session+token/==")),
     at=st.integers(NOW - 100_000, NOW + 100_000),
 )
 def test_what_is_signed_alike_is_signed_as_each_for_itself(
-    path: str, headers: Headers, method: str, token: str, at: int
+    path: str, headers: Headers, method: str, query: str, token: str, at: int
 ) -> None:
     """A store would refuse the second object of a connection, or take it for another one."""
     key = SigningKey(ACCESS_KEY_ID, SECRET, "us-east-1")
     date = amz_date(at)
     moment = key.moment(method, "h:1", headers, EMPTY_SHA256, date, token)
     for each in (path, f"{path}/more", "/other"):
-        alone = key.authorization(method, "h:1", each, "", headers, EMPTY_SHA256, date, token)
-        assert moment.authorization(each) == alone
+        alone = key.authorization(method, "h:1", each, query, headers, EMPTY_SHA256, date, token)
+        assert moment.authorization(each, query) == alone
 
 
 def test_what_a_day_shares_is_derived_once(key: SigningKey) -> None:

@@ -343,7 +343,9 @@ _SPELLINGS = [
     ("https://s3.us-west-2.amazonaws.com/bkt/k%4", Reason.URI_MALFORMED),
     ("https://s3.us-west-2.amazonaws.com/bkt/[k]", Reason.URI_MALFORMED),
     ("https://s3.us-west-2.amazonaws.com/bkt/k?a=[1]", Reason.URI_MALFORMED),
-    ("https://s3.us-west-2.amazonaws.com/bkt/k?", Reason.QUERY_MALFORMED),
+    ("https://s3.us-west-2.amazonaws.com/bkt/k?", ("bkt", "k")),
+    ("https://s3.us-west-2.amazonaws.com/bkt/k??", Reason.OPERATION_UNKNOWN),
+    ("https://s3.us-west-2.amazonaws.com/bkt/k?&", Reason.QUERY_MALFORMED),
     ("", Reason.URI_MALFORMED),
     ("https://", Reason.URI_MALFORMED),
 ]

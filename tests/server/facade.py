@@ -6,11 +6,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
-from aiohttp import ClientSession, DummyCookieJar
-from yarl import URL
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink
@@ -37,6 +35,7 @@ from signproxy.server.seen import Seen
 from signproxy.server.sightings import Sightings
 from signproxy.signing.sign import RequestSigner
 from tests.catalog.scripted import Asked, Line, Scripted, answer, error, scripted
+from tests.listening import ClientOf, started_client
 from tests.product import Product, token_of
 
 POLICY = """
@@ -153,6 +152,7 @@ class Front(Product):
         sink: AuditSink | None = None,
         on_error: OnError = OnError.DENY,
         bound: tuple[str, ...] = ("lake",),
+        listener: str = "",
         **changes: object,
     ) -> None:
         super().__init__(policy.replace("AUTHORIZER", authorizer), sink=sink, on_error=on_error)
@@ -175,11 +175,11 @@ class Front(Product):
         seconds = 3600.0 if table_tokens else None
         self.facade = Facade(
             gate=self.gate,
-            granting=Granting(self.authenticator, self.contexts, "https://sign.example/base", seconds),
+            granting=Granting(self.authenticator, self.contexts, "https://sign.example/base", seconds, listener),
             authenticator=self.authenticator,
             upstreams=self.upstreams,
-            seen=Seen(self.sightings, self.learned, self.loader),
-            recorder=Recorder(self.trail, self.metrics, lambda: self.state),
+            seen=Seen(self.sightings, self.learned, self.loader, self.resolver.departures),
+            recorder=Recorder(self.trail, self.metrics),
             calls=self.metrics.catalog_calls,
         )
         self.handler.reconfigure(
@@ -208,15 +208,12 @@ class Front(Product):
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Call the catalog below its mount; a path that begins with `//` stands for itself, without the first slash."""
-        assert self._session is not None
         sent = dict(headers or {})
         if who is not None or token:
             sent.setdefault("Authorization", f"Bearer {token or token_of(str(who))}")
         raw = path[1:] if path.startswith("//") else MOUNT + path
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        async with self._session.request(
-            method, URL(self.url + raw, encoded=True), headers=sent, data=content, allow_redirects=False
-        ) as found:
+        async with self.client.request(method, raw, headers=sent, data=content, allow_redirects=False) as found:
             return Answer(found.status, found.headers, await found.read())
 
     async def load(self, name: str = "t1", *, who: str = "writer", **more: Any) -> Answer:
@@ -245,22 +242,26 @@ class Front(Product):
 
 
 @asynccontextmanager
-async def front(**changes: Any) -> AsyncIterator[Front]:
-    """Serve in front of an upstream of a test's own."""
+async def front(client_of: ClientOf = started_client, **changes: Any) -> AsyncIterator[Front]:
+    """Serve in front of an upstream of a test's own; a test takes the fixture `serve_front` instead."""
     async with scripted() as upstream:
         made = Front(upstream, **changes)
         made.upstreams.commit(await made.upstreams.prepare(made.specs))
-        async with made.running():
-            session = made._session
-            assert session is not None
-            await session.close()
-            made._session = ClientSession(cookie_jar=DummyCookieJar(), auto_decompress=False)
+        async with made.running(client_of):
             try:
                 yield made
             finally:
                 await made.resolver.aclose()
                 await made.facade.aclose()
                 await made.upstreams.aclose()
+
+
+class ServeFront(Protocol):
+    """Serves in front of an upstream until the test ends. The fixture `serve_front` does."""
+
+    async def __call__(self, **changes: Any) -> Front:
+        """Serve."""
+        ...
 
 
 def by_path(**answers: bytes) -> Any:

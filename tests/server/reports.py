@@ -34,6 +34,7 @@ REFUSAL = Refusal(
     "event-1",
     "PutObject",
     "no_write_data",
+    403,
     "idp/etl",
     "lake",
     "sales.orders",

@@ -86,10 +86,12 @@ class Served:
             time.sleep(0.02)
         raise AssertionError(f"{event!r} was not logged: {self.log.read_text()}")
 
-    def request(self, address: str, method: str, path: str, body: bytes | None = None) -> tuple[int, str]:
+    def request(
+        self, address: str, method: str, path: str, body: bytes | None = None, accept: str = "*/*"
+    ) -> tuple[int, str]:
         connection = http.client.HTTPConnection(address, timeout=10)
         try:
-            headers = {"Authorization": f"Bearer {token_of('reader')}"}
+            headers = {"Authorization": f"Bearer {token_of('reader')}", "Accept": accept}
             connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()

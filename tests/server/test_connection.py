@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -18,7 +18,9 @@ from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
 from signproxy.server import exchange
+from signproxy.server.connection import DirectServer
 from signproxy.server.plain import Head, Heads
+from signproxy.server.reply import Reply
 from tests.product import SIGN_T1, Product, sign_message, token_of
 
 BODY = msgspec.json.encode(sign_message())
@@ -301,6 +303,147 @@ def test_no_refusal_escapes() -> None:
         assert reply.status == 401
     product.trail.close(5.0)
     assert issubclass(Refused, Exception)
+
+
+# -- answers that are written together ---------------------------------------------------------------------------------
+
+
+def _written_at_once(connection: exchange.Connection, reply: Reply) -> None:
+    """Send an answer the plain way, for comparison."""
+    connection._wire.write(reply.whole())
+    connection._idle_since = connection._clock()
+    if reply.closes:
+        connection._wire.close()
+
+
+class _Wire:
+    """A transport that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.did: list[object] = []
+        self.closing = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closing, "written behind the end"
+        self.did.append(data[:12])
+
+    def close(self) -> None:
+        self.closing = True
+        self.did.append("close")
+
+    def abort(self) -> None:
+        self.closing = True
+        self.did.append("abort")
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, _name: str) -> object:
+        return ("192.0.2.7", 1)
+
+    def pause_reading(self) -> None:
+        self.did.append("pause")
+
+    def resume_reading(self) -> None:
+        self.did.append("resume")
+
+    def is_reading(self) -> bool:
+        return True
+
+
+_OK = b"HTTP/1.1 200"
+_DATA = _bytes(PLAIN)
+
+
+_TOGETHER: list[tuple[str, list[object], list[object]]] = [
+    ("two in one round", [_DATA, _DATA], [_OK, _OK]),
+    ("one after the other", [_DATA, "turn", _DATA, "turn"], [_OK, _OK]),
+    ("the end of what the client sends", [_DATA, "eof", "turn"], [_OK]),
+    ("the last answer", ["drain", _DATA, "turn"], [_OK, "close"]),
+    ("the last answer behind another", [_DATA, "drain", _DATA, "turn"], [_OK, _OK, "close"]),
+    ("an end that is asked for", [_DATA, "close", "turn"], [_OK, "close"]),
+    ("an end by force", [_DATA, "abort", "turn"], [_OK, "abort"]),
+    ("a connection that is lost", [_DATA, "lost", "turn"], []),
+]
+
+
+@pytest.mark.parametrize(("_name", "steps", "expected"), _TOGETHER, ids=[case[0] for case in _TOGETHER])
+async def test_answers_leave_in_their_order_and_before_any_end(
+    _name: str, steps: list[object], expected: list[object]
+) -> None:
+    """They wait for the end of the loop's round, and must not be lost, or come late, for whatever happens before it."""
+    product = Product()
+    product.trail.start()
+    wire = _Wire()
+    connection = exchange.Connection(DirectServer(product.handler, 75.0), product.handler, asyncio.get_running_loop())
+    connection.connection_made(cast("asyncio.Transport", wire))
+    for step in steps:
+        match step:
+            case bytes():
+                connection.data_received(step)
+            case "turn":
+                await asyncio.sleep(0.01)
+            case "eof":
+                connection.eof_received()
+                # As every transport does then.
+                wire.closing = True
+            case "drain":
+                product.handler.drain()
+            case "close":
+                connection.close()
+            case "abort":
+                connection.abort()
+            case _:
+                wire.closing = True
+                connection.connection_lost(None)
+    await asyncio.sleep(0.01)
+    assert wire.did == expected
+    connection.connection_lost(None)
+    assert len(product.events()) == sum(isinstance(step, bytes) for step in steps)
+    product.trail.close(5.0)
+
+
+async def test_answers_of_one_round_are_written_together() -> None:
+    """Written in between, each wakes its client from a sleep of its own: a third of a signature's time."""
+    product = Product()
+    product.trail.start()
+    server, loop = DirectServer(product.handler, 75.0), asyncio.get_running_loop()
+    wires = [_Wire() for _ in range(3)]
+    for wire in wires:
+        connection = exchange.Connection(server, product.handler, loop)
+        connection.connection_made(cast("asyncio.Transport", wire))
+        connection.data_received(_DATA)
+    assert [wire.did for wire in wires] == [[], [], []]
+    await asyncio.sleep(0.01)
+    assert [wire.did for wire in wires] == [[_OK]] * 3
+    product.trail.close(5.0)
+
+
+async def test_nothing_else_differs_from_writing_each_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests one by one, ahead of their answers, in pieces, refused, parsed: the same answers in the same order."""
+    refused = _bytes([PLAIN[0].replace("t1", "t9"), *PLAIN[1:]])
+    config = _bytes(["GET /v1/config HTTP/1.1", "Host: x", AUTHORIZATION], b"")
+    talks: list[tuple[tuple[bytes, ...], int]] = [
+        ((_DATA, _DATA, refused, _DATA), 4),
+        ((_DATA + _DATA, refused), 3),
+        ((_DATA[:50], _DATA[50:] + refused + _DATA), 3),
+        ((_DATA, config, _DATA), 3),
+        ((_DATA, config + _DATA), 3),
+        ((refused, _DATA[:-1], _DATA[-1:] + config), 3),
+    ]
+    seen = []
+    for together in (True, False):
+        if not together:
+            monkeypatch.setattr(exchange.Connection, "_send", _written_at_once)
+        async with Product().running() as product:
+            answers = [await _exchange(product, *pieces, answers=count) for pieces, count in talks]
+            told = [(event.reason, event.kind, event.http_status) for event in product.events()]
+            seen.append(([[_comparable(answer) for answer in each] for each in answers], told))
+    assert seen[0] == seen[1]
+    assert len(seen[0][1]) == sum(count for _, count in talks)
 
 
 @pytest.mark.parametrize("new_loop", (asyncio.new_event_loop, uvloop.new_event_loop), ids=("asyncio", "uvloop"))

@@ -13,7 +13,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.server.call_answers import CallAnswers
 from tests.catalog.scripted import Line, answer, error
 from tests.product import token_of
-from tests.server.facade import MOUNT, T1, Front, front, loaded, only
+from tests.server.facade import MOUNT, POLICY, T1, Front, front, loaded, only
 
 COMMIT: tuple[str, str, Any] = ("POST", T1, {"requirements": [], "updates": []})
 RENAME = {"source": {"namespace": ["ns"], "name": "t1"}, "destination": {"namespace": ["ns"], "name": "t2"}}
@@ -268,6 +268,22 @@ async def test_an_exchange_that_fails_is_told_before_anything_is_sent() -> None:
         bound.upstream.authorization = no_token  # type: ignore[method-assign]
         assert (await product.ask(*COMMIT[:2], body=COMMIT[2])).status == 503
         assert not product.upstream.asked
+
+
+async def test_a_call_over_a_reload_names_the_policy_that_admitted_it() -> None:
+    """A drop that was admitted would be told as allowed by a policy in which no caller may drop anything."""
+    async with front() as product:
+        before = product.state.rev
+
+        async def script(asked: Any, line: Line) -> bytes:
+            product.policy(POLICY.replace("CATALOG_MANAGE_CONTENT", "TABLE_LIST"))
+            return loaded()
+
+        product.upstream.script = script
+        assert (await product.ask("GET", T1)).status == 200
+        event = only(product.events())
+        assert (event.decision.value, event.policy_rev, event.policy_epoch) == ("allow", before, 1)
+        assert product.state.epoch == 2
 
 
 def _moved(spec: Any, uri: str) -> Any:

@@ -90,10 +90,10 @@ def test_from_the_settings_to_a_signature(upstream: Upstream, serve: Start, tmp_
     assert {token for _, token in upstream.asked} == {f"Bearer {token_of('reader')}"}
     admin = served.wait_for("serving")["admin"]
     _, metrics = served.request(admin, "GET", "/metrics")
-    assert 'signproxy_upstream_requests_total{catalog="lake",result="ok"} 2' in metrics
-    assert 'signproxy_learned_tables{catalog="lake"} 1' in metrics
-    assert 'signproxy_catalog_calls_total{call="load_table",status="2xx"} 1' in metrics
-    assert 'signproxy_request_duration_seconds_count{stage="upstream"} 2' in metrics
+    assert 'signproxy_upstream_requests_total{catalog="lake",result="ok"} 2.0' in metrics
+    assert 'signproxy_learned_tables{catalog="lake"} 1.0' in metrics
+    assert 'signproxy_catalog_calls_total{call="load_table",status="2xx"} 1.0' in metrics
+    assert 'signproxy_request_duration_seconds_count{stage="upstream"} 2.0' in metrics
     _, page = served.request(admin, "GET", "/status?format=json")
     (report,) = json.loads(page)["upstreams"]
     assert (report["catalog"], report["tables"], report["problem"]) == ("lake", 1, "")

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from signproxy.catalog.access import Offer
 from tests.catalog.scripted import Asked, Line, answer, error
 from tests.server.facade import HOST, SIGN, T1, UUID, by_path, front, loaded, metadata, only, table
 
@@ -51,6 +52,56 @@ class TestFromLoadToSign:
             found = await product.ask("GET", T1)
         assert "s3.signer.uri" not in found.body["config"]
         assert "remote-signing-config" not in found.body
+
+    async def test_who_signs_by_himself_is_led_to_the_s3_listener(self) -> None:
+        """DuckDB and PyArrow would send the key that signproxy issued to the store, which is none of its business."""
+        async with front(listener="http://127.0.0.1:8182") as product:
+            product.upstream.script = by_path(
+                t1=loaded(), tables=loaded("a", uuid=OTHER), register=loaded("b", uuid=f"{OTHER}0")
+            )
+            for asked in ({}, {"X-Iceberg-Access-Delegation": "vended-credentials"}):
+                told = await product.ask("GET", T1, headers=asked)
+                assert told.body["config"] == {
+                    "client.region": "us-east-1",
+                    "s3.region": "us-east-1",
+                    "s3.endpoint": "http://127.0.0.1:8182",
+                    "s3.path-style-access": "true",
+                }
+                assert HOST.encode() not in told.content
+            for path in ("/v1/lake/namespaces/ns/tables", "/v1/lake/namespaces/ns/register"):
+                told = await product.ask("POST", path, body={"name": "a" if path.endswith("tables") else "b"})
+                assert (told.status, told.body["config"]["s3.endpoint"]) == (200, "http://127.0.0.1:8182")
+            # A client whose requests are signed sends them to the store.
+            assert (await product.load()).body["config"]["s3.endpoint"] == HOST
+
+    @pytest.mark.parametrize("offer", Offer)
+    async def test_the_configuration_leads_there_as_well(self, offer: Offer) -> None:
+        """Some clients go by the catalog's configuration alone, and others by the table's over it."""
+        async with front(listener="https://s3.sign.example", offer=offer) as product:
+            product.upstream.says(answer(200, {"defaults": {"s3.endpoint": "http://evil"}, "overrides": {}}))
+            signing = (await product.ask("GET", "/v1/config", headers=SIGN)).body
+            own = (await product.ask("GET", "/v1/config")).body
+            assert signing["defaults"]["s3.endpoint"] == HOST
+            leads = HOST if offer is Offer.ALWAYS else "https://s3.sign.example"
+            assert own["defaults"]["s3.endpoint"] == leads
+            assert own["defaults"]["s3.path-style-access"] == "true"
+            # A catalog of the policy alone knows no offer.
+            own = (await product.ask("GET", "//catalogs/declared/v1/config", who="reader")).body
+            assert own["defaults"]["s3.endpoint"] == HOST
+            product.handler.listener = "https://s3.sign.example"
+            own = (await product.ask("GET", "//catalogs/declared/v1/config", who="reader")).body
+            assert own["defaults"]["s3.endpoint"] == "https://s3.sign.example"
+            signing = (await product.ask("GET", "//catalogs/declared/v1/config", who="reader", headers=SIGN)).body
+            assert signing["defaults"]["s3.endpoint"] == HOST
+
+    async def test_an_answer_of_before_the_listener_is_not_kept(self) -> None:
+        """A client that keeps tables would go on sending its key to the store."""
+        async with front() as before, front(listener="http://127.0.0.1:8182") as after:
+            for product in (before, after):
+                product.upstream.says(loaded(headers={"ETag": '"v1"'}))
+            kept = (await before.ask("GET", T1)).headers["ETag"]
+            await after.ask("GET", T1, headers={"If-None-Match": kept})
+            assert "if-none-match" not in after.upstream.last.headers
 
     async def test_every_endpoint_that_is_told_signs(self) -> None:
         """Each generation of clients goes by another one of them."""
@@ -289,14 +340,18 @@ class TestChanges:
     async def test_a_create_and_a_registration_are_known_at_once(self) -> None:
         """The first write to a new table would cost a load, or fail where the upstream is slow to show it."""
         async with front() as product:
-            product.upstream.script = by_path(tables=loaded("a", uuid=UUID), register=loaded("b", uuid=OTHER))
+            product.upstream.script = by_path(
+                tables=loaded("a", uuid=UUID),
+                ns=answer(200, {"namespace": ["ns"], "properties": {"location": "s3://lakehouse/ns"}}),
+                register=loaded("b", uuid=OTHER, location="s3://lakehouse/ns/b"),
+            )
             body = {"name": "a", "schema": {"type": "struct", "fields": []}}
             assert (await product.ask("POST", "/v1/lake/namespaces/ns/tables", body=body)).status == 200
-            body = {"name": "b", "metadata-location": "s3://lakehouse/b/metadata/1.metadata.json"}
+            body = {"name": "b", "metadata-location": "s3://lakehouse/ns/b/metadata/1.metadata.json"}
             assert (await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)).status == 200
             asked = len(product.upstream.asked)
             assert await product.signs("a/f", method="PUT", name="a") == 200
-            assert await product.signs("b/f", method="PUT", name="b") == 200
+            assert await product.signs("ns/b/f", method="PUT", name="b") == 200
             assert len(product.upstream.asked) == asked
 
     async def test_a_dropped_table_is_for_whoever_dropped_it_to_clear_away(self) -> None:
@@ -315,6 +370,19 @@ class TestChanges:
             product.upstream.says(loaded("t2", uuid=OTHER, location="s3://lakehouse/t1"))
             await product.load("t2", who="reader")
             assert await product.signs(method="DELETE") == 403
+
+    async def test_a_table_that_is_dropped_and_registered_again_is_written_at_once(self) -> None:
+        """A migration drops a table and registers its metadata elsewhere or again; its next write would fail."""
+        async with front() as product:
+            product.upstream.says(loaded())
+            await product.load()
+            product.upstream.says(answer(204))
+            assert (await product.ask("DELETE", T1)).status == 204
+            product.upstream.says(loaded())
+            body = {"name": "t1", "metadata-location": "s3://lakehouse/t1/metadata/00001.metadata.json"}
+            assert (await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)).status == 200
+            assert await product.signs(method="PUT") == 200
+            assert await product.signs(who="reader") == 200
 
     async def test_a_table_that_was_never_seen_is_looked_at_before_it_is_dropped(self) -> None:
         """DROP … PURGE would leave all files behind where the sidecar was restarted in between."""
@@ -337,10 +405,12 @@ class TestChanges:
             product.upstream.says(answer(204))
             names = {"source": {"namespace": ["ns"], "name": "t1"}, "destination": {"namespace": ["ns"], "name": "t9"}}
             assert (await product.ask("POST", "/v1/lake/tables/rename", body=names)).status == 204
-            product.upstream.says(error(404, "NoSuchTableException"))
+            product.upstream.script = by_path(t9=loaded("t1"))
             asked = len(product.upstream.asked)
             assert await product.signs("t1/f", name="t9") == 200
-            assert len(product.upstream.asked) == asked
+            assert await product.signs("t1/f", name="t9") == 200
+            # Under its new name it is asked for once: what a caller may read of it, the upstream says by name.
+            assert len(product.upstream.asked) == asked + 1
 
     async def test_a_table_that_is_gone_is_asked_for_again(self) -> None:
         """What was dropped beside the facade would be signed for as long as anybody remembers it."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +23,7 @@ from signproxy.model import KeyScope, Principal, TableScope
 from signproxy.sealing import Purpose, Sealer
 from signproxy.server.key_calls import MAX_KEY_REQUEST, KeyCalls, KeyRequest, levels_of, read_key_request
 from tests.identity.keyed import SEALING, emulated
-from tests.product import NAMES, Product, token_of
+from tests.product import NAMES, Product, ServeProduct, token_of
 from tests.server.facade import front
 
 PATH = "/v1/s3-keys"
@@ -38,7 +37,7 @@ class Issuing(Product):
     def __init__(self, seconds: float = 3_600, **changes: Any) -> None:
         super().__init__(**changes)
         self.keys: EmulatedKeys = emulated(self.authenticator, seconds=seconds)
-        self.handler.keys = KeyCalls(self.keys, self.gate, Recorder(self.trail, self.metrics, lambda: self.state))
+        self.handler.keys = KeyCalls(self.keys, self.gate, Recorder(self.trail, self.metrics))
 
     async def issue(
         self, asked: object = None, *, path: str = PATH, **changes: Any
@@ -53,27 +52,20 @@ class Issuing(Product):
         return held.principal
 
 
-@asynccontextmanager
-async def issuing(**changes: Any) -> AsyncIterator[Issuing]:
-    product = Issuing(**changes)
-    async with product.running():
-        yield product
-
-
-async def test_a_caller_gets_a_key_of_his_own() -> None:
+async def test_a_caller_gets_a_key_of_his_own(serve_product: ServeProduct) -> None:
     """Clients that cannot sign remotely could not be given anything to sign with."""
     before = datetime.now(UTC).timestamp()
-    async with issuing() as product:
-        status, headers, told = await product.issue()
-        assert (status, set(told)) == (200, PARTS)
-        assert headers["Cache-Control"] == "no-store"
-        holder = product.holder(told)
-        assert (holder.name, holder.key_scope) == ("static/reader", None)
-        ends = datetime.fromisoformat(told["expires-at"]).timestamp()
-        assert before + 3_598 <= ends <= before + 3_660
-        assert ends <= holder.expires_at
-        (event,) = product.events()
-    assert (event.kind.value, event.decision.value, event.principal) == ("vend", "allow", "static/reader")
+    product = await serve_product(Issuing())
+    status, headers, told = await product.issue()
+    assert (status, set(told)) == (200, PARTS)
+    assert headers["Cache-Control"] == "no-store"
+    holder = product.holder(told)
+    assert (holder.name, holder.key_scope) == ("static/reader", None)
+    ends = datetime.fromisoformat(told["expires-at"]).timestamp()
+    assert before + 3_598 <= ends <= before + 3_660
+    assert ends <= holder.expires_at
+    (event,) = product.events()
+    assert (event.kind.value, event.decision.value, event.principal) == ("issue", "allow", "static/reader")
     # Which key, and until when; and nothing that could be used.
     assert told["access-key-id"][-4:] in event.detail
     assert told["expires-at"] in event.detail
@@ -81,16 +73,16 @@ async def test_a_caller_gets_a_key_of_his_own() -> None:
         assert secret not in repr(event)
 
 
-async def test_a_client_that_takes_no_session_token_gets_a_key_of_two_parts() -> None:
+async def test_a_client_that_takes_no_session_token_gets_a_key_of_two_parts(serve_product: ServeProduct) -> None:
     """An empty session token is sent along by some clients, and then belongs to no key."""
-    async with issuing() as product:
-        status, _, told = await product.issue({"catalog": "lake", "without-token": True})
-        assert (status, set(told)) == (200, PARTS - {"session-token"})
-        holder = product.holder(told)
-        assert (holder.name, holder.key_scope) == ("static/reader", KeyScope("lake"))
-        (event,) = product.events()
-        assert told["access-key-id"] not in repr(event)
-        assert told["access-key-id"][-4:] in event.detail
+    product = await serve_product(Issuing())
+    status, _, told = await product.issue({"catalog": "lake", "without-token": True})
+    assert (status, set(told)) == (200, PARTS - {"session-token"})
+    holder = product.holder(told)
+    assert (holder.name, holder.key_scope) == ("static/reader", KeyScope("lake"))
+    (event,) = product.events()
+    assert told["access-key-id"] not in repr(event)
+    assert told["access-key-id"][-4:] in event.detail
 
 
 @pytest.mark.parametrize(
@@ -114,27 +106,31 @@ async def test_a_client_that_takes_no_session_token_gets_a_key_of_two_parts() ->
         ("/opaque-1/v1/s3-keys", {}, KeyScope("lake")),
     ),
 )
-async def test_a_key_is_good_for_what_was_asked(path: str, asked: object, scope: KeyScope | None) -> None:
+async def test_a_key_is_good_for_what_was_asked(
+    path: str, asked: object, scope: KeyScope | None, serve_product: ServeProduct
+) -> None:
     """A job that asks for one table would be given the catalog, or the address of a catalog lead to another."""
-    async with issuing() as product:
-        status, _, told = await product.issue(asked, path=path)
-        if scope is None:
-            assert (status, told["error"]["type"]) == (403, "ForbiddenException")
-        else:
-            assert status == 200
-            assert product.holder(told).key_scope == scope
-        (event,) = product.events()
+    product = await serve_product(Issuing())
+    status, _, told = await product.issue(asked, path=path)
+    if scope is None:
+        assert (status, told["error"]["type"]) == (403, "ForbiddenException")
+    else:
+        assert status == 200
+        assert product.holder(told).key_scope == scope
+    (event,) = product.events()
     if scope is not None:
         assert (event.catalog, event.namespace, event.table) == (scope.catalog, scope.namespace, scope.table)
 
 
 @pytest.mark.parametrize(("asked", "lives"), ((60, 60), (10**6, 900), (1, 1)))
-async def test_a_key_lives_as_long_as_was_asked_and_no_longer_than_it_may(asked: int, lives: int) -> None:
+async def test_a_key_lives_as_long_as_was_asked_and_no_longer_than_it_may(
+    asked: int, lives: int, serve_product: ServeProduct
+) -> None:
     """Whoever asks for a year would have one."""
-    async with issuing(seconds=900) as product:
-        _, _, told = await product.issue({"seconds": asked})
-        left = product.holder(told).expires_at - datetime.now(UTC).timestamp()
-        assert lives - 5 < left <= lives
+    product = await serve_product(Issuing(seconds=900))
+    _, _, told = await product.issue({"seconds": asked})
+    left = product.holder(told).expires_at - datetime.now(UTC).timestamp()
+    assert lives - 5 < left <= lives
 
 
 @pytest.mark.parametrize(
@@ -166,36 +162,36 @@ async def test_a_key_lives_as_long_as_was_asked_and_no_longer_than_it_may(asked:
         {"seconds": 10**30},
     ),
 )
-async def test_what_cannot_be_understood_is_refused(asked: object) -> None:
+async def test_what_cannot_be_understood_is_refused(asked: object, serve_product: ServeProduct) -> None:
     """A misspelt limit would be none, and the key wider than anybody meant."""
-    async with issuing() as product:
-        status, _, told = await product.issue(asked)
-        assert (status, told["error"]["type"]) == (400, "BadRequestException")
-        (event,) = product.events()
-    assert (event.kind.value, event.reason, event.principal) == ("vend", "message_malformed", "static/reader")
+    product = await serve_product(Issuing())
+    status, _, told = await product.issue(asked)
+    assert (status, told["error"]["type"]) == (400, "BadRequestException")
+    (event,) = product.events()
+    assert (event.kind.value, event.reason, event.principal) == ("issue", "message_malformed", "static/reader")
 
 
-async def test_more_than_a_scope_is_not_read() -> None:
+async def test_more_than_a_scope_is_not_read(serve_product: ServeProduct) -> None:
     """Anybody with a token could make the server read a disk image."""
-    async with issuing() as product:
-        status, _, _ = await product.issue(b" " * (MAX_KEY_REQUEST + 1))
-        assert status == 413
+    product = await serve_product(Issuing())
+    status, _, _ = await product.issue(b" " * (MAX_KEY_REQUEST + 1))
+    assert status == 413
 
 
 @pytest.mark.parametrize("headers", ({}, {"Authorization": "Bearer x"}, {"Authorization": "AWS4-HMAC-SHA256 x"}))
-async def test_without_a_bearer_token_there_is_none(headers: dict[str, str]) -> None:
+async def test_without_a_bearer_token_there_is_none(headers: dict[str, str], serve_product: ServeProduct) -> None:
     """A stranger could get himself a key, or the holder of one another that lives longer."""
-    async with issuing() as product:
-        status, _, told = await product.issue(who=None, headers=headers)
-        assert (status, told["error"]["type"]) == (401, "NotAuthorizedException")
+    product = await serve_product(Issuing())
+    status, _, told = await product.issue(who=None, headers=headers)
+    assert (status, told["error"]["type"]) == (401, "NotAuthorizedException")
 
 
-async def test_a_key_gets_no_key() -> None:
+async def test_a_key_gets_no_key(serve_product: ServeProduct) -> None:
     """Keys that make keys would never end."""
-    async with issuing() as product:
-        _, _, told = await product.issue()
-        bearer = {"Authorization": f"Bearer {told['session-token']}"}
-        assert (await product.issue(who=None, headers=bearer))[0] == 401
+    product = await serve_product(Issuing())
+    _, _, told = await product.issue()
+    bearer = {"Authorization": f"Bearer {told['session-token']}"}
+    assert (await product.issue(who=None, headers=bearer))[0] == 401
 
 
 @pytest.mark.parametrize(
@@ -209,33 +205,35 @@ async def test_a_key_gets_no_key() -> None:
         ("stranger", "lake", "principal_unknown"),
     ),
 )
-async def test_a_catalog_that_is_not_his_is_refused_as_anywhere(who: str, catalog: str, reason: str) -> None:
+async def test_a_catalog_that_is_not_his_is_refused_as_anywhere(
+    who: str, catalog: str, reason: str, serve_product: ServeProduct
+) -> None:
     """A caller would learn of catalogs that are not his by what he is told here."""
-    async with issuing() as product:
-        status, _, _ = await product.issue({"catalog": catalog}, who=who)
-        assert status == 403
-        (event,) = product.events()
+    product = await serve_product(Issuing())
+    status, _, _ = await product.issue({"catalog": catalog}, who=who)
+    assert status == 403
+    (event,) = product.events()
     assert event.reason == reason
 
 
-async def test_an_issuer_speaks_for_its_catalogs_alone() -> None:
+async def test_an_issuer_speaks_for_its_catalogs_alone(serve_product: ServeProduct) -> None:
     """Its tokens could be exchanged for keys of another catalog."""
-    async with issuing(catalogs=("located",)) as product:
-        assert (await product.issue({"catalog": "lake"}))[0] == 403
-        _, _, told = await product.issue()
-        assert product.holder(told).catalogs == ("located",)
+    product = await serve_product(Issuing(catalogs=("located",)))
+    assert (await product.issue({"catalog": "lake"}))[0] == 403
+    _, _, told = await product.issue()
+    assert product.holder(told).catalogs == ("located",)
 
 
-async def test_nobody_learns_which_tables_there_are() -> None:
+async def test_nobody_learns_which_tables_there_are(serve_product: ServeProduct) -> None:
     """Whoever asks for keys by name would have a list of what he may not see."""
-    async with issuing() as product:
-        known = await product.issue({"namespace": "ns", "table": "t2"}, who="data-only")
-        unknown = await product.issue({"namespace": "ns", "table": "no such"}, who="data-only")
+    product = await serve_product(Issuing())
+    known = await product.issue({"namespace": "ns", "table": "t2"}, who="data-only")
+    unknown = await product.issue({"namespace": "ns", "table": "no such"}, who="data-only")
     assert known[0] == unknown[0] == 200
     assert abs(len(known[2]["session-token"]) - len(unknown[2]["session-token"])) < 12
 
 
-async def test_a_table_token_gets_keys_for_its_table_alone() -> None:
+async def test_a_table_token_gets_keys_for_its_table_alone(serve_product: ServeProduct) -> None:
     """Whoever was handed one table would help himself to the catalog."""
     tokens = TableTokens(Sealer((SEALING,), Purpose.TABLE_TOKEN), 600)
     digests = StaticTokens({hash_token(token_of(name)): StaticToken(name) for name in NAMES})
@@ -244,67 +242,69 @@ async def test_a_table_token_gets_keys_for_its_table_alone() -> None:
     reader = by.authenticate(token_of("reader"))
     assert isinstance(reader, Principal)
     limited = by.table_token(reader, token_of("reader"), scope)
-    async with issuing(authenticator=by) as product:
-        shown: dict[str, Any] = {"who": None, "headers": {"Authorization": f"Bearer {limited}"}}
-        assert (await product.issue({"namespace": "ns", "table": "t2"}, **shown))[0] == 403
-        _, _, told = await product.issue(**shown)
-        holder = product.holder(told)
-        assert (holder.scope, holder.key_scope) == (scope, None)
+    product = await serve_product(Issuing(authenticator=by))
+    shown: dict[str, Any] = {"who": None, "headers": {"Authorization": f"Bearer {limited}"}}
+    assert (await product.issue({"namespace": "ns", "table": "t2"}, **shown))[0] == 403
+    _, _, told = await product.issue(**shown)
+    holder = product.holder(told)
+    assert (holder.scope, holder.key_scope) == (scope, None)
+    event = product.events()[-1]
+    # Else the trail does not say who got keys for the table.
+    assert (event.kind.value, event.catalog, event.namespace, event.table) == ("issue", "lake", "ns", "t1")
 
 
-async def test_behind_a_facade_a_key_holds_what_the_catalog_is_asked_with() -> None:
+async def test_behind_a_facade_a_key_holds_what_the_catalog_is_asked_with(serve_product: ServeProduct) -> None:
     """The catalog knows callers by their own tokens, and would refuse whoever comes with a key."""
     now = datetime.now(UTC).timestamp()
     async with front() as product:
         keys = emulated(product.authenticator)
-        recorder = Recorder(product.trail, product.metrics, lambda: product.state)
+        recorder = Recorder(product.trail, product.metrics)
         product.handler.keys = KeyCalls(keys, product.gate, recorder)
         told = (await product.ask("POST", "/v1/s3-keys")).body
         assert keys.open(told["access-key-id"], told["session-token"], now).bearer == token_of("writer")
         assert token_of("writer") not in repr(told)
-    async with issuing() as alone:
-        _, _, told = await alone.issue()
-        assert alone.keys.open(told["access-key-id"], told["session-token"], now).bearer == ""
+    alone = await serve_product(Issuing())
+    _, _, told = await alone.issue()
+    assert alone.keys.open(told["access-key-id"], told["session-token"], now).bearer == ""
 
 
 @pytest.mark.parametrize("method", ("GET", "PUT", "DELETE"))
-async def test_it_takes_post_alone(method: str) -> None:
+async def test_it_takes_post_alone(method: str, serve_product: ServeProduct) -> None:
     """A link could issue a key."""
-    async with issuing() as product:
-        assert (await product.call(method, PATH))[0] == 405
+    product = await serve_product(Issuing())
+    assert (await product.call(method, PATH))[0] == 405
 
 
-async def test_where_no_listener_takes_keys_none_are_issued() -> None:
+async def test_where_no_listener_takes_keys_none_are_issued(serve_product: ServeProduct) -> None:
     """Keys would be handed out that nothing takes."""
-    product = Product()
-    async with product.running():
-        status, _, told = await product.call("POST", PATH, body=b"")
-        assert (status, told["error"]["type"]) == (404, "NotFoundException")
+    product = await serve_product(Product())
+    status, _, told = await product.call("POST", PATH, body=b"")
+    assert (status, told["error"]["type"]) == (404, "NotFoundException")
 
 
-async def test_what_the_trail_does_not_take_is_not_issued() -> None:
+async def test_what_the_trail_does_not_take_is_not_issued(serve_product: ServeProduct) -> None:
     """A key would be in the world that no event tells of."""
     sink = MemorySink()
-    async with issuing(sink=sink) as product:
-        sink.failure = OSError("no space left on device")
-        # The first one is accepted before anybody knows that the disk is full.
-        await product.issue()
-        async with asyncio.timeout(10):
-            while product.trail.state.healthy:  # noqa: ASYNC110 - the trail's writer is a thread
-                await asyncio.sleep(0.01)
-        status, _, told = await product.issue()
-        assert (status, told["error"]["type"]) == (503, "ServiceUnavailableException")
-        assert not PARTS & set(told)
-        sink.failure = None
+    product = await serve_product(Issuing(sink=sink))
+    sink.failure = OSError("no space left on device")
+    # The first one is accepted before anybody knows that the disk is full.
+    await product.issue()
+    async with asyncio.timeout(10):
+        while product.trail.state.healthy:  # noqa: ASYNC110 - the trail's writer is a thread
+            await asyncio.sleep(0.01)
+    status, _, told = await product.issue()
+    assert (status, told["error"]["type"]) == (503, "ServiceUnavailableException")
+    assert not PARTS & set(told)
+    sink.failure = None
 
 
-async def test_too_many_are_refused_as_any_other_request() -> None:
+async def test_too_many_are_refused_as_any_other_request(serve_product: ServeProduct) -> None:
     """One caller could keep the server busy with issuing keys."""
     from signproxy.config.settings import LimitSettings
 
-    async with issuing() as product:
-        product.handler.limits.replace(LimitSettings(requests_per_second=1, burst=1))
-        assert {(await product.issue())[0] for _ in range(3)} == {200, 429}
+    product = await serve_product(Issuing())
+    product.handler.limits.replace(LimitSettings(requests_per_second=1, burst=1))
+    assert {(await product.issue())[0] for _ in range(3)} == {200, 429}
 
 
 # -- for any message

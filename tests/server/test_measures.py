@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from signproxy.audit.sink import MemorySink
 from signproxy.audit.trail import AuditTrail
@@ -20,17 +19,8 @@ from signproxy.server.readiness import Readiness
 from signproxy.server.report import FleetReport
 from signproxy.telemetry.metrics import Metrics
 from tests.identity.rig import KeyServer, remote_issuer
+from tests.scrape import Seen, scraped
 from tests.server.reports import CERTIFICATE, NOW, fleet, worker
-
-Seen = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-def scraped(text: bytes) -> Seen:
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text.decode())
-        for sample in family.samples
-    }
 
 
 def shown(report: FleetReport, metrics: Metrics | None = None) -> Seen:

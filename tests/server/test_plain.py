@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from timeit import repeat
 
+import pytest
+
 from signproxy.server.plain import Heads
 
 
@@ -13,6 +15,14 @@ def _seconds(blanks: int) -> float:
     heads = Heads()
     assert heads.read(data) is None
     return min(repeat(lambda: heads.read(data), number=3, repeat=5))
+
+
+@pytest.mark.parametrize("behind", (b" ", b"\t", b" \t "))
+def test_blanks_that_end_a_value_are_left_to_aiohttp(behind: bytes) -> None:
+    """A client's request id would be echoed or replaced for how its bytes happened to arrive."""
+    data = b"POST /v1/aws/s3/sign HTTP/1.1\r\nHost: h\r\nX-Request-Id: r-1%b\r\nContent-Length: 0\r\n\r\n"
+    assert Heads().read(data % b"") is not None
+    assert Heads().read(data % behind) is None
 
 
 def test_a_line_of_blanks_is_read_once() -> None:

@@ -90,7 +90,7 @@ def test_probes_and_metrics_are_answered_on_their_own_listener(serve: Start) -> 
     status, text = served.request(admin, "GET", "/readyz?verbose")
     assert (status, text.splitlines()[-1]) == (200, "audit: ok")
     status, text = served.request(admin, "GET", "/metrics")
-    assert 'signproxy_requests_total{op="GetObject",decision="allow",reason="allowed"} 1' in text
+    assert 'signproxy_requests_total{decision="allow",op="GetObject",reason="allowed"} 1.0' in text
     assert "signproxy_policy_epoch 1" in text
     assert ACCESS_KEY not in text
     assert served.request(admin, "HEAD", "/livez") == (200, "")

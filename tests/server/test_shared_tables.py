@@ -38,6 +38,8 @@ class Upstream:
         self.tables = {name: f"{number:08}-0000-4000-8000-000000000000" for number, name in enumerate(("t", "u", "v"))}
         self.loads = 0
         self.tokens: set[str] = set()
+        self.restricted: set[str] = set()
+        """Tables of which it keeps a part from everybody."""
         upstream = self
 
         class Answers(BaseHTTPRequestHandler):
@@ -60,7 +62,10 @@ class Upstream:
                     "properties": {},
                 }
                 location = f"s3://lake/{name}/metadata/0.metadata.json"
-                return self.answer(200, {"metadata-location": location, "metadata": metadata, "config": {}})
+                told = {"metadata-location": location, "metadata": metadata, "config": {}}
+                if name in upstream.restricted:
+                    told["read-restrictions"] = {"required-row-filter": {"type": "false"}}
+                return self.answer(200, told)
 
             def do_DELETE(self) -> None:
                 del upstream.tables[self.path.partition("?")[0].rpartition("/")[2]]
@@ -170,6 +175,22 @@ def test_a_worker_that_starts_later_knows_what_the_others_learned(
     served.wait_for("worker started", count=4)
     assert client.signs("t") == client.signs("v") == {200}
     assert client.signs("u") == {403}
+    assert upstream.loads == 3
+
+
+def test_what_is_kept_from_a_caller_is_kept_by_all_workers(upstream: Upstream, serve: Start, tmp_path: Path) -> None:
+    """A connection to another worker would open the table until that one had asked by itself."""
+    served = in_front_of(upstream, serve, tmp_path)
+    client = Client(served)
+    assert client.load("t")[0] == 200
+    assert client.signs("t") == {200}
+    upstream.restricted.add("t")
+    assert client.load("t")[0] == 200
+    assert client.signs("t") == {403}
+    upstream.restricted.clear()
+    assert client.load("t")[0] == 200
+    assert client.signs("t") == {200}
+    # Each of them heard it, and none had to ask.
     assert upstream.loads == 3
 
 

@@ -23,24 +23,26 @@ class Process:
     def __init__(self, *, beside: bool = True, refuses: Callable[[Sighting], Refusal | None] = lambda _: None) -> None:
         self.now = 1000.0
         self.taken: list[Sighting] = []
+        self.sent: list[float] = []
         self.shared: list[Heard] = []
         self.refuses = refuses
         share = self._share if beside else None
         self.sightings = Sightings(self._take, share, clock=lambda: 5.0, monotonic=lambda: self.now)
 
-    def _take(self, sighting: Sighting, now: float) -> Refusal | None:
+    def _take(self, sighting: Sighting, now: float, sent: float) -> Refusal | None:
         assert now == 5.0
         self.taken.append(sighting)
+        self.sent.append(sent)
         return self.refuses(sighting)
 
     async def _share(self, heard: Heard) -> None:
         self.shared.append(heard)
 
-    async def tell(self, sighting: Sighting, asked: float | None = None) -> Refusal | None:
-        return await self.sightings.tell(sighting, asked=asked)
+    async def tell(self, sighting: Sighting, asked: float | None = None, sent: float | None = None) -> Refusal | None:
+        return await self.sightings.tell(sighting, asked=asked, sent=sent)
 
-    def hear(self, sighting: Sighting, at: float) -> None:
-        self.sightings.hear((Heard(sighting, at),))
+    def hear(self, sighting: Sighting, at: float, sent: float | None = None) -> None:
+        self.sightings.hear((Heard(sighting, at, sent),))
 
 
 # -- one process
@@ -59,6 +61,27 @@ async def test_what_was_read_is_as_old_as_its_question() -> None:
     process = Process()
     await process.tell(live(), asked=990.0)
     assert process.shared == [Heard(live(), 990.0)]
+
+
+async def test_what_was_made_is_newer_than_its_call_and_both_are_told() -> None:
+    """Of a table that is dropped and registered again, only the time of the call tells which of the two was first."""
+    process, beside = Process(), Process()
+    await process.tell(live(), sent=998.0)
+    assert process.sent == [3.0]
+    assert process.shared == [Heard(live(), 1000.0, 998.0)]
+    beside.now += 0.5
+    beside.sightings.hear(process.shared)
+    assert beside.sent == [2.5]
+    await process.tell(live("u"), asked=997.0)
+    await process.tell(live("v"))
+    assert process.sent[1:] == [2.0, 5.0]
+
+
+async def test_no_call_was_sent_after_its_answer() -> None:
+    """A clock that another worker reads a little ahead must not make an answer one of the future."""
+    process = Process()
+    process.hear(live(), 1000.5)
+    assert process.sent == [5.0]
 
 
 async def test_a_process_alone_has_nobody_to_tell() -> None:
@@ -223,3 +246,12 @@ async def test_order_is_remembered_for_as_long_as_something_may_be_on_its_way_an
     for number in range(REMEMBERED + 10):
         process.hear(live(f"t{number}"), 2000.0)
     assert len(process.sightings._latest._seen) == REMEMBERED
+
+
+async def test_a_place_that_nobody_vouches_for_is_told_to_all() -> None:
+    """Another worker would believe the next load of the table."""
+    refusal = Refusal(Reason.LOCATION_UNVOUCHED, "chosen", TableId("lake", "n", "t"))
+    process = Process(refuses=lambda sighting: refusal if isinstance(sighting, Live) else None)
+    unvouched = Live("lake", facts(), vouched=False)
+    assert await process.tell(unvouched) is refusal
+    assert process.shared == [Heard(unvouched, 1000.0)]

@@ -10,7 +10,7 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.server.routes import find_route
-from tests.product import ACCESS_KEY, HOST, KEY, SECRET, SIGN_T1, Product, sign_message
+from tests.product import ACCESS_KEY, HOST, KEY, POLICY, SECRET, SIGN_T1, Product, ServeProduct, sign_message
 from tests.verifier import as_java, as_pyiceberg, verify
 
 
@@ -24,7 +24,7 @@ def _verified(message: dict[str, object], answer: dict[str, Any], *, now: float 
         verify(wire, {ACCESS_KEY: SECRET}, now=time.time() if now is None else now, region=str(message["region"]))
 
 
-async def test_the_golden_exchange() -> None:
+async def test_the_golden_exchange(serve_product: ServeProduct) -> None:
     """The contract's own request: a global host, signed for the region of the storage."""
     message: dict[str, object] = {
         "region": "us-west-2",
@@ -33,8 +33,8 @@ async def test_the_golden_exchange() -> None:
         "headers": {"Host": ["my-bucket.s3.amazonaws.com"], "x-amz-content-sha256": ["UNSIGNED-PAYLOAD"]},
         "body": None,
     }
-    async with Product().running() as product:
-        status, headers, answer = await product.call("POST", SIGN_T1, body=msgspec.json.encode(message))
+    product = await serve_product(Product())
+    status, headers, answer = await product.call("POST", SIGN_T1, body=msgspec.json.encode(message))
     assert status == 200
     assert headers["Content-Type"] == "application/json"
     assert set(answer) == {"uri", "headers"}
@@ -49,10 +49,10 @@ async def test_the_golden_exchange() -> None:
     _verified(message, answer)
 
 
-async def test_the_cache_header_is_spelled_as_java_reads_it() -> None:
+async def test_the_cache_header_is_spelled_as_java_reads_it(serve_product: ServeProduct) -> None:
     """Java looks for `Cache-Control` in exactly this spelling, and 1.12 keeps `private` without asking for whom."""
-    async with Product().running() as product:
-        raw = await _raw(product)
+    product = await serve_product(Product())
+    raw = await _raw(product)
     assert b"\r\nCache-Control: no-cache\r\n" in raw
     assert b"private" not in raw
 
@@ -79,13 +79,13 @@ async def _raw(product: Product, *, version: str = "1.1", extra: str = "") -> by
     return raw
 
 
-async def test_a_connection_is_closed_when_the_client_asks_for_it() -> None:
+async def test_a_connection_is_closed_when_the_client_asks_for_it(serve_product: ServeProduct) -> None:
     """A client that waits for the end of an HTTP/1.0 answer would wait until its time limit."""
-    async with Product().running() as product:
-        assert b"Connection: close" not in await _raw(product)
-        assert b"Connection: close" in await _raw(product, extra="Connection: close\r\n")
-        assert b"Connection: close" in await _raw(product, version="1.0")
-        assert b"Connection: close" in await _raw(product, version="1.0", extra="Connection: keep-alive\r\n")
+    product = await serve_product(Product())
+    assert b"Connection: close" not in await _raw(product)
+    assert b"Connection: close" in await _raw(product, extra="Connection: close\r\n")
+    assert b"Connection: close" in await _raw(product, version="1.0")
+    assert b"Connection: close" in await _raw(product, version="1.0", extra="Connection: keep-alive\r\n")
 
 
 _CACHE = [
@@ -102,15 +102,15 @@ _CACHE = [
 
 @pytest.mark.parametrize(("method", "switched_on", "expected"), _CACHE)
 async def test_only_reads_may_be_cached_and_only_where_switched_on(
-    method: str, switched_on: bool, expected: str
+    method: str, switched_on: bool, expected: str, serve_product: ServeProduct
 ) -> None:
     """A cached bulk delete replays the first one's signature; a cached write outlives a revoke."""
     uri = f"{HOST}/{KEY}" + ("?uploads" if method == "POST" else "")
-    async with Product(client_cache=switched_on).running() as product:
-        body = msgspec.json.encode(sign_message(method, uri))
-        status, headers, _ = await product.call("POST", SIGN_T1, who="writer", body=body)
-        assert (status, headers["Cache-Control"]) == (200, expected)
-        event = product.events()[0]
+    product = await serve_product(Product(client_cache=switched_on))
+    body = msgspec.json.encode(sign_message(method, uri))
+    status, headers, _ = await product.call("POST", SIGN_T1, who="writer", body=body)
+    assert (status, headers["Cache-Control"]) == (200, expected)
+    event = product.events()[0]
     assert event.cacheable is (expected == "private")
 
 
@@ -130,13 +130,13 @@ _TABLE_ROUTES = [
 
 @pytest.mark.parametrize("mount", _MOUNTS)
 @pytest.mark.parametrize("route", _TABLE_ROUTES)
-async def test_every_route_signs_below_every_mount(mount: str, route: str) -> None:
+async def test_every_route_signs_below_every_mount(mount: str, route: str, serve_product: ServeProduct) -> None:
     """Each client generation builds its own path; whichever it is, the same decision answers."""
-    async with Product().running() as product:
-        status, answer = await product.sign(path=f"{mount}{route}")
-        assert status == 200, answer
-        _verified(sign_message(), answer)
-        assert (product.events()[0].catalog, product.events()[0].table) == ("lake", "t1")
+    product = await serve_product(Product())
+    status, answer = await product.sign(path=f"{mount}{route}")
+    assert status == 200, answer
+    _verified(sign_message(), answer)
+    assert (product.events()[0].catalog, product.events()[0].table) == ("lake", "t1")
 
 
 _ENCODINGS = [
@@ -149,12 +149,12 @@ _ENCODINGS = [
 
 
 @pytest.mark.parametrize("path", _ENCODINGS)
-async def test_nested_namespaces_are_found_in_every_clients_encoding(path: str) -> None:
+async def test_nested_namespaces_are_found_in_every_clients_encoding(path: str, serve_product: ServeProduct) -> None:
     """A namespace that one client reaches and another does not is a riddle for its user."""
-    async with Product().running() as product:
-        status, answer = await product.sign(uri=f"{HOST}/wh/deep/data/f", path=path)
-        assert status == 200, answer
-        event = product.events()[0]
+    product = await serve_product(Product())
+    status, answer = await product.sign(uri=f"{HOST}/wh/deep/data/f", path=path)
+    assert status == 200, answer
+    event = product.events()[0]
     assert (event.namespace, event.table) == ("a\x1fb c\x1fd+e", "deep")
 
 
@@ -178,13 +178,13 @@ _OPERATIONS = [
 @pytest.mark.parametrize("session_token", ("", "session/token+=="))
 @pytest.mark.parametrize(("method", "uri", "sent", "body"), _OPERATIONS, ids=str)
 async def test_each_operation_verifies_as_both_clients_send_it(
-    method: str, uri: str, sent: dict[str, str], body: str | None, session_token: str
+    method: str, uri: str, sent: dict[str, str], body: str | None, session_token: str, serve_product: ServeProduct
 ) -> None:
     """Java lays its headers over the answer's, PyIceberg the other way round: one signature has to fit both."""
     message = sign_message(method, uri, sent, **({} if body is None else {"body": body}))
-    async with Product(session_token=session_token).running() as product:
-        status, _, answer = await product.call("POST", SIGN_T1, who="writer", body=msgspec.json.encode(message))
-        assert status == 200, answer
+    product = await serve_product(Product(session_token=session_token))
+    status, _, answer = await product.call("POST", SIGN_T1, who="writer", body=msgspec.json.encode(message))
+    assert status == 200, answer
     assert ("X-Amz-Security-Token" in answer["headers"]) is bool(session_token)
     for merge in (as_java, as_pyiceberg):
         wire = merge(message, answer)
@@ -193,7 +193,7 @@ async def test_each_operation_verifies_as_both_clients_send_it(
         verify(wire, {ACCESS_KEY: SECRET}, now=time.time(), tokens=tokens)
 
 
-async def test_pyicebergs_chunked_upload_keeps_its_payload_mode() -> None:
+async def test_pyicebergs_chunked_upload_keeps_its_payload_mode(serve_product: ServeProduct) -> None:
     """Any other value stores the framing as the object, and nobody notices before the read."""
     message = sign_message(
         "PUT",
@@ -207,62 +207,62 @@ async def test_pyicebergs_chunked_upload_keeps_its_payload_mode() -> None:
             "User-Agent": "aiobotocore",
         },
     )
-    async with Product().running() as product:
-        _, _, answer = await product.call("POST", SIGN_T1, who="writer", body=msgspec.json.encode(message))
+    product = await serve_product(Product())
+    _, _, answer = await product.call("POST", SIGN_T1, who="writer", body=msgspec.json.encode(message))
     assert answer["headers"]["x-amz-content-sha256"] == ["STREAMING-UNSIGNED-PAYLOAD-TRAILER"]
     _verified(message, answer)
 
 
-async def test_a_short_signature_is_dated_back() -> None:
+async def test_a_short_signature_is_dated_back(serve_product: ServeProduct) -> None:
     """A revoked writer keeps the signatures that he has; the shorter they live the sooner he is out."""
     message = sign_message()
-    async with Product(signature_ttl=60).running() as product:
-        now = time.time()
-        _, _, answer = await product.call("POST", SIGN_T1, body=msgspec.json.encode(message))
+    product = await serve_product(Product(signature_ttl=60))
+    now = time.time()
+    _, _, answer = await product.call("POST", SIGN_T1, body=msgspec.json.encode(message))
     _verified(message, answer, now=now + 55)
     with pytest.raises(AssertionError, match="RequestTimeTooSkewed"):
         _verified(message, answer, now=now + 65)
 
 
-async def test_write_once_tables_guard_the_write() -> None:
+async def test_write_once_tables_guard_the_write(serve_product: ServeProduct) -> None:
     """Two writers of one key would overwrite each other's data file."""
     path = "/s3-sign/v1/lake/namespaces/ns/tables/once"
     uri = f"{HOST}/wh/once/f"
-    async with Product().running() as product:
-        for method, address, guarded in (
-            ("PUT", uri, True),
-            ("POST", f"{uri}?uploadId=u", True),
-            ("POST", f"{uri}?uploads", False),
-            ("PUT", f"{uri}?partNumber=1&uploadId=u", False),
-            ("GET", uri, False),
-            ("DELETE", uri, False),
-        ):
-            for sent in ({}, {"If-None-Match": "*"}) if guarded else ({},):
-                message = sign_message(method, address, {**sent, "Content-Type": "a/b", "x-amz-meta-a": "1"})
-                _, _, answer = await product.call("POST", path, who="writer", body=msgspec.json.encode(message))
-                assert ("If-None-Match" in answer["headers"]) is guarded
-                assert ("if-none-match" in answer["headers"]["Authorization"][0]) is guarded
-                _verified(message, answer)
-        for refused in ({"If-None-Match": '"e"'}, {"If-Match": '"e"'}, {"x-amz-copy-source": "/my-bucket/wh/once/a"}):
-            status, answer = await product.sign("PUT", uri, who="writer", path=path, headers=refused)
-            assert (status, answer["error"]["type"]) == (403, "OverwriteForbidden")
+    product = await serve_product(Product())
+    for method, address, guarded in (
+        ("PUT", uri, True),
+        ("POST", f"{uri}?uploadId=u", True),
+        ("POST", f"{uri}?uploads", False),
+        ("PUT", f"{uri}?partNumber=1&uploadId=u", False),
+        ("GET", uri, False),
+        ("DELETE", uri, False),
+    ):
+        for sent in ({}, {"If-None-Match": "*"}) if guarded else ({},):
+            message = sign_message(method, address, {**sent, "Content-Type": "a/b", "x-amz-meta-a": "1"})
+            _, _, answer = await product.call("POST", path, who="writer", body=msgspec.json.encode(message))
+            assert ("If-None-Match" in answer["headers"]) is guarded
+            assert ("if-none-match" in answer["headers"]["Authorization"][0]) is guarded
+            _verified(message, answer)
+    for refused in ({"If-None-Match": '"e"'}, {"If-Match": '"e"'}, {"x-amz-copy-source": "/my-bucket/wh/once/a"}):
+        status, answer = await product.sign("PUT", uri, who="writer", path=path, headers=refused)
+        assert (status, answer["error"]["type"]) == (403, "OverwriteForbidden")
 
 
-async def test_a_write_to_an_unsafe_store_needs_the_operators_word() -> None:
+async def test_a_write_to_an_unsafe_store_needs_the_operators_word(serve_product: ServeProduct) -> None:
     """On such a store the client adds a copy source to a signed PUT and reads every table."""
     path = "/s3-sign/v1/lake/namespaces/ns/tables/small"
     uri = "http://minio.local:9000/small/wh/small/f"
-    async with Product().running() as product:
-        assert (await product.sign("GET", uri, path=path, region="us-east-1"))[0] == 200
-        for method, address in (("PUT", uri), ("DELETE", uri), ("POST", f"{uri}?uploads")):
-            status, answer = await product.sign(method, address, who="writer", path=path, region="us-east-1")
-            assert (status, answer["error"]["type"]) == (403, "StorageNotSafe")
-        # Looking at the parts of an upload changes nothing.
-        assert (await product.sign("GET", f"{uri}?uploadId=u", who="writer", path=path, region="us-east-1"))[0] == 200
-    async with Product(accepted_unsafe=frozenset({"minio"})).running() as product:
-        assert (await product.sign("PUT", uri, who="writer", path=path, region="us-east-1"))[0] == 200
-        assert (await product.sign("GET", uri, path=path, region="us-east-1"))[0] == 200
-        assert [event.unsafe_storage for event in product.events()] == [True, False]
+    product = await serve_product(Product())
+    assert (await product.sign("GET", uri, path=path, region="us-east-1"))[0] == 200
+    for method, address in (("PUT", uri), ("DELETE", uri), ("POST", f"{uri}?uploads")):
+        status, answer = await product.sign(method, address, who="writer", path=path, region="us-east-1")
+        assert (status, answer["error"]["type"]) == (403, "StorageNotSafe")
+    # Looking at the parts of an upload changes nothing.
+    assert (await product.sign("GET", f"{uri}?uploadId=u", who="writer", path=path, region="us-east-1"))[0] == 200
+    product = await serve_product(Product(accepted_unsafe=frozenset({"minio"})))
+    assert (await product.sign("PUT", uri, who="writer", path=path, region="us-east-1"))[0] == 200
+    assert (await product.sign("GET", uri, path=path, region="us-east-1"))[0] == 200
+    assert [event.unsafe_storage for event in product.events()] == [True, False]
 
 
 _FORBIDDEN = "Insufficient privileges"
@@ -418,15 +418,15 @@ _DENIALS: list[tuple[str, str, str, str, int, str, Reason]] = [
 
 @pytest.mark.parametrize(("who", "method", "uri", "path", "status", "told", "reason"), _DENIALS, ids=str)
 async def test_a_denial_tells_the_caller_little_and_the_operator_all(
-    who: str, method: str, uri: str, path: str, status: int, told: str, reason: Reason
+    who: str, method: str, uri: str, path: str, status: int, told: str, reason: Reason, *, serve_product: ServeProduct
 ) -> None:
     """What a caller learns of other tables, he uses; what an operator does not learn, he guesses."""
     region = "us-east-1" if ".local" in uri else "us-west-2"
-    async with Product().running() as product:
-        got, answer = await product.sign(method, uri, who=who, path=path, region=region)
-        assert (got, answer["error"]["message"], answer["error"]["code"]) == (status, told, status)
-        assert answer["error"]["type"] == reason.value.type
-        event = product.events()[0]
+    product = await serve_product(Product())
+    got, answer = await product.sign(method, uri, who=who, path=path, region=region)
+    assert (got, answer["error"]["message"], answer["error"]["code"]) == (status, told, status)
+    assert answer["error"]["type"] == reason.value.type
+    event = product.events()[0]
     assert event.reason == reason.code
     assert event.decision.value == "deny"
     assert event.principal == f"static/{who}"
@@ -434,7 +434,7 @@ async def test_a_denial_tells_the_caller_little_and_the_operator_all(
     assert event.request_id == answer["error"]["request_id"]
 
 
-async def test_unknown_and_forbidden_answer_with_the_same_bytes() -> None:
+async def test_unknown_and_forbidden_answer_with_the_same_bytes(serve_product: ServeProduct) -> None:
     """Any difference is a way to ask which catalogs and tables there are."""
     paths = [
         "/s3-sign/v1/nope/namespaces/ns/tables/t1",
@@ -445,37 +445,53 @@ async def test_unknown_and_forbidden_answer_with_the_same_bytes() -> None:
         "/catalogs/nope/v1/aws/s3/sign",
     ]
     bodies = set()
-    async with Product().running() as product:
-        for path in paths:
-            status, answer = await product.sign(who="writer", path=path)
-            answer["error"].pop("request_id")
-            bodies.add((status, msgspec.json.encode(answer)))
-        status, answer = await product.sign("GET", who="data-only")
+    product = await serve_product(Product())
+    for path in paths:
+        status, answer = await product.sign(who="writer", path=path)
         answer["error"].pop("request_id")
         bodies.add((status, msgspec.json.encode(answer)))
+    status, answer = await product.sign("GET", who="data-only")
+    answer["error"].pop("request_id")
+    bodies.add((status, msgspec.json.encode(answer)))
     assert len(bodies) == 1
 
 
-async def test_by_location_authorises_the_table_that_owns_the_key() -> None:
+async def test_by_location_authorises_the_table_that_owns_the_key(serve_product: ServeProduct) -> None:
     """PyIceberg sends a table's objects to whichever sign route it registered last."""
     uri = "https://my-other.s3.us-west-2.amazonaws.com/wh/l2/f"
     path = "/s3-sign/v1/located/namespaces/ns/tables/l1"
-    async with Product().running() as product:
-        assert (await product.sign(uri=uri, path=path))[0] == 200
-        assert (await product.sign(uri=uri, path=path, who="half"))[0] == 403
-        assert (await product.sign(uri=uri.replace("l2", "l1"), path=path, who="half"))[0] == 200
-        assert [event.table for event in product.events()] == ["l2", "l2", "l1"]
+    product = await serve_product(Product())
+    assert (await product.sign(uri=uri, path=path))[0] == 200
+    assert (await product.sign(uri=uri, path=path, who="half"))[0] == 403
+    assert (await product.sign(uri=uri.replace("l2", "l1"), path=path, who="half"))[0] == 200
+    assert [event.table for event in product.events()] == ["l2", "l2", "l1"]
+    # The name in the path is a hint, and not any word: a table of that name has to be there.
+    assert (await product.sign(uri=uri, path=path.replace("l1", "nope")))[0] == 403
+    assert product.events()[-1].reason == "table_unknown"
 
 
-async def test_an_issuer_speaks_for_its_catalogs_only() -> None:
+@pytest.mark.parametrize("stamp", ("query", "off"))
+async def test_a_query_of_nothing_is_signed_as_no_query(stamp: str, serve_product: ServeProduct) -> None:
+    """Some HTTP libraries leave the mark behind where they had no parameters; S3 reads both forms as one."""
+    policy = POLICY.replace("    kind: aws\n", f'    kind: aws\n    stamp: "{stamp}"\n')
+    product = await serve_product(Product(policy))
+    message = sign_message("GET", f"{HOST}/{KEY}?")
+    status, _, answer = await product.call("POST", SIGN_T1, who="reader", body=msgspec.json.encode(message))
+    assert status == 200, answer
+    assert answer["uri"].partition("?")[0] == f"{HOST}/{KEY}"
+    assert answer["uri"].count("?") == (stamp == "query")
+    _verified(message, answer)
+
+
+async def test_an_issuer_speaks_for_its_catalogs_only(serve_product: ServeProduct) -> None:
     """A test issuer must not reach the catalog of production."""
-    async with Product(catalogs=("located",)).running() as product:
-        status, answer = await product.sign()
-        assert (status, answer["error"]["message"]) == (403, _FORBIDDEN)
-        assert product.events()[0].reason == Reason.CATALOG_NOT_FOR_ISSUER.code
+    product = await serve_product(Product(catalogs=("located",)))
+    status, answer = await product.sign()
+    assert (status, answer["error"]["message"]) == (403, _FORBIDDEN)
+    assert product.events()[0].reason == Reason.CATALOG_NOT_FOR_ISSUER.code
 
 
-async def test_both_switches_are_off_unless_switched_on() -> None:
+async def test_both_switches_are_off_unless_switched_on(serve_product: ServeProduct) -> None:
     """A catalog that signs because nobody said otherwise is a surprise in an audit."""
     from tests.product import POLICY
 
@@ -486,21 +502,21 @@ async def test_both_switches_are_off_unless_switched_on() -> None:
             'roots: ["s3://my-bucket/wh", "s3://small/wh"]',
         ),
     ):
-        async with Product(policy).running() as product:
-            status, answer = await product.sign()
-            assert (status, answer["error"]["message"]) == (403, "Remote signing is not enabled")
+        product = await serve_product(Product(policy))
+        status, answer = await product.sign()
+        assert (status, answer["error"]["message"]) == (403, "Remote signing is not enabled")
 
 
-async def test_a_reload_bites_on_the_next_request() -> None:
+async def test_a_reload_bites_on_the_next_request(serve_product: ServeProduct) -> None:
     """A revoked reader who is served once more has been served once too often."""
     from tests.product import POLICY
 
-    async with Product().running() as product:
-        assert (await product.sign())[0] == 200
-        product.source.replace(POLICY.replace("reader: {roles: [readers]}", "reader: {roles: []}"))
-        product.state = product.source.load(2)
-        assert (await product.sign())[0] == 403
-        assert [event.policy_epoch for event in product.events()] == [1, 2]
+    product = await serve_product(Product())
+    assert (await product.sign())[0] == 200
+    product.source.replace(POLICY.replace("reader: {roles: [readers]}", "reader: {roles: []}"))
+    product.state = product.source.load(2)
+    assert (await product.sign())[0] == 403
+    assert [event.policy_epoch for event in product.events()] == [1, 2]
 
 
 def test_the_same_path_is_parsed_once() -> None:

@@ -54,7 +54,7 @@ def abandoned(directory: Path) -> None:
 
 
 def value(metrics: Metrics, name: str) -> float:
-    lines = metrics.render().decode().splitlines()
+    lines = metrics.render().body.decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
 
 

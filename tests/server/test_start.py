@@ -49,6 +49,21 @@ def test_what_a_start_may_not_need_is_not_imported() -> None:
     assert modules.isdisjoint(UNUSED)
 
 
+def test_an_address_of_loopback_is_bound_without_the_tables_for_names_in_other_scripts() -> None:
+    """Every idle sidecar would hold them, beside the one address that it listens on."""
+    code = "from signproxy.server.sockets import bind_tcp\nfor each in bind_tcp('127.0.0.1', 0): each.close()"
+    modules = modules_after(code)
+    assert "signproxy.server.sockets" in modules
+    assert modules.isdisjoint({"encodings.idna", "stringprep"})
+
+
+def test_a_server_that_only_signs_does_not_hold_what_forwards() -> None:
+    """Each sidecar without the S3 listener would hold its 2 MiB, for nothing."""
+    modules = modules_after("import signproxy.server.serve, signproxy.server.worker")
+    assert "signproxy.gate.forward" in modules
+    assert [name for name in modules if name.startswith(("signproxy.forward.", "signproxy.server.s3.service"))] == []
+
+
 def test_the_first_log_line_brings_no_coloured_console(tmp_path: Path) -> None:
     """Where rich is installed for something else, each start would pay 4 MiB for colours that JSON does not have."""
     for package in ("rich", "better_exceptions"):

@@ -302,7 +302,7 @@ def test_of_all_workers_the_newest_refusals_are_shown() -> None:
 def test_a_reason_that_is_not_known_is_shown_as_it_is() -> None:
     """Workers of a newer version may know more reasons."""
     (group,) = grouped([changed(REFUSAL, reason="from_the_future")])
-    assert (group.status, group.meaning, group.remedy) == (0, "", "")
+    assert (group.status, group.meaning, group.remedy) == (403, "", "")
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

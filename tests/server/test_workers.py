@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from signproxy.telemetry.exposition import Exposition
 from tests.product import sign_message
+from tests.scrape import OPEN_METRICS, parsed
 from tests.server.served import POLICY, WAIT, Served, Start, serve
 
 __all__ = ["serve"]
@@ -59,6 +61,24 @@ def test_workers_share_the_port_and_every_request_is_counted_once(serve: Start) 
     assert len(boots) == 2
     assert all(sorted(seqs) == list(range(1, len(seqs) + 1)) for seqs in boots.values())
     assert sum(map(len, boots.values())) == 40
+
+
+def test_a_number_of_several_workers_leads_to_an_event_of_one_of_them(serve: Start) -> None:
+    """An operator would see how often requests are refused, and had to search every worker's trail for one."""
+    served = serve("--workers", "2")
+    assert [served.sign() for _ in range(20)] == [200] * 20
+    status, text = served.request(served.wait_for("serving")["admin"], "GET", "/metrics", accept=OPEN_METRICS)
+    assert (status, text.endswith("# EOF\n")) == (200, True)
+    shown = Exposition(f"{OPEN_METRICS};", text.encode())
+    named = [
+        sample.exemplar.labels["event_id"]
+        for family in parsed(shown)
+        for sample in family.samples
+        if sample.exemplar is not None and sample.name == "signproxy_requests_total"
+    ]
+    assert served.stop() == 0
+    # The latest of all: ids sort by time.
+    assert named == [max(event["event_id"] for event in served.events() if event["kind"] == "sign")]
 
 
 def test_a_worker_that_is_killed_is_replaced_and_its_counts_stay(serve: Start) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
@@ -33,11 +34,17 @@ class StrictStore:
         self.checksums = True
         self.after_put: Callable[[], None] = lambda: None
         self.port = 0
+        self.tls: ssl.SSLContext | None = None
+        self._known = Credentials(KEY, SECRET, TOKEN)
 
     @property
     def storage(self) -> Storage:
-        endpoint = Endpoint("http", f"127.0.0.1:{self.port}", (Style.PATH,))
+        endpoint = Endpoint("https" if self.tls else "http", f"127.0.0.1:{self.port}", (Style.PATH,))
         return Storage("lake", StorageKind.S3_COMPATIBLE, REGION, (BUCKET,), (endpoint,), bucket_owner="123456789012")
+
+    def accepts(self, access_key_id: str, secret_access_key: str, session_token: str) -> None:
+        """Take these keys from now on, and no others."""
+        self._known = Credentials(access_key_id, secret_access_key, session_token)
 
     def credentials(self, storage: Storage, bucket: str) -> Credentials:
         assert (storage.name, bucket) == ("lake", BUCKET)
@@ -48,7 +55,8 @@ class StrictStore:
         self.asked.append((request.method, request.raw_path))
         wire = WireHttp(request.method, request.raw_path, tuple(request.headers.items()), body)
         try:
-            verify(wire, {KEY: SECRET}, now=time.time(), tokens={KEY: TOKEN}, region=REGION)
+            key, secret, token = self._known.access_key_id, self._known.secret_access_key, self._known.session_token
+            verify(wire, {key: secret}, now=time.time(), tokens={key: token}, region=REGION)
         except VerificationError as error:
             return _error(403, error.code)
         if self.faults and (answer := self.faults.pop(0)(request)) is not None:
@@ -89,14 +97,15 @@ class StrictStore:
 
 
 @asynccontextmanager
-async def strict_store() -> AsyncIterator[StrictStore]:
+async def strict_store(tls: ssl.SSLContext | None = None) -> AsyncIterator[StrictStore]:
     """Serve a store on loopback until the block ends."""
     store = StrictStore()
+    store.tls = tls
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_route("*", "/{path:.*}", store.handle)
     runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     store.port = int(runner.addresses[0][1])
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from signproxy.shipping.store import SegmentStore, ShippingFailed, Target
 from signproxy.shipping.sums import sums_of
 from tests.audit.segment_rig import Life, faults
 from tests.audit.sinks import segment_files
+from tests.authority import Authority
 from tests.shipping.strict_store import BUCKET, Fault, StrictStore, answers, hangs_up, strict_store, works
 
 
@@ -68,6 +70,31 @@ async def test_what_is_sealed_is_shipped_and_deleted(tmp_path: Path, store: Stri
     life.sink.close()
     assert await shipper.finish(5) == 0
     assert len(store.objects) == 3
+
+
+async def test_a_storage_that_moves_to_https_is_shipped_to_without_a_restart(
+    tmp_path: Path, store: StrictStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a change of the policy no segment would arrive any more: the old connections believe no authority."""
+    authority = Authority()
+    authority.issue().write(tmp_path)
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    # What a serving process imports: a context that trusts no authority.
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    life = Life(tmp_path / "spool")
+    path = life.rotate()
+    async with strict_store(tls) as secure:
+        stores = [store]
+        shipped = SegmentStore(Target("lake", BUCKET), lambda: [stores[-1].storage], store.credentials)
+        await shipped.put("plain", path, sums_of(path))
+        stores.append(secure)
+        await shipped.put("secure", path, sums_of(path))
+        await shipped.aclose()
+        assert (list(store.objects), list(secure.objects)) == (["plain"], ["secure"])
+    life.sink.close()
 
 
 async def test_what_was_shipped_can_be_verified_where_it_is(tmp_path: Path, store: StrictStore) -> None:

@@ -17,8 +17,8 @@ from signproxy.s3.headers import UNSIGNED_PAYLOAD
 from signproxy.s3.operation import Operation
 from signproxy.s3.operations import SHAPES
 from signproxy.s3.request import S3Request
-from signproxy.s3.storage import Stamp, Storage, StorageKind, aws_endpoints
-from signproxy.signing.sign import MIN_SIGNATURE_TTL, S3_WINDOW, STAMP, RequestSigner, SignedRequest
+from signproxy.s3.storage import STAMP, Stamp, Storage, StorageKind, aws_endpoints
+from signproxy.signing.sign import MIN_SIGNATURE_TTL, S3_WINDOW, RequestSigner, SignedRequest
 from tests.verifier import VerificationError, as_java, as_pyiceberg, verify
 
 NOW = 1_800_000_000

@@ -9,11 +9,14 @@ from functools import partial
 
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import DuplicateTimeseries
 
+from signproxy.telemetry.exposition import SnapshotCollector, expose
 from signproxy.telemetry.families import (
     MAX_CHILDREN,
     Counted,
+    Exemplar,
     Fold,
     ReadFamily,
     Registry,
@@ -23,15 +26,9 @@ from signproxy.telemetry.families import (
     add_up,
 )
 from signproxy.telemetry.metrics import STAGE_BOUNDS, Metrics, Result, all_metrics
+from tests.scrape import OPEN_METRICS, Seen, parsed, scraped
 
-
-def scraped(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """Return what prometheus_client reads from an exposition, by sample name and labels."""
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text.decode())
-        for sample in family.samples
-    }
+FORMATS = ("", OPEN_METRICS)
 
 
 def test_a_request_is_counted_by_operation_decision_and_reason() -> None:
@@ -53,14 +50,14 @@ def test_durations_fall_into_cumulative_buckets() -> None:
     metrics = Metrics("")
     for microseconds in (25, 26, 40, 10_000_000):
         metrics.answered("sign", "deny", "token_missing", microseconds)
-    metrics.signed("GetObject", 30, 60, 10_000_001)
+    metrics.signed("GetObject", 30, 60, 10_000_001, "0101")
     seen = scraped(metrics.render())
 
     def bucket(stage: str, bound: str) -> float:
         return seen["signproxy_request_duration_seconds_bucket", (("le", bound), ("stage", stage))]
 
     # A bound belongs to its bucket.
-    assert (bucket("total", "2.5e-05"), bucket("total", "5e-05"), bucket("total", "5"), bucket("total", "+Inf")) == (
+    assert (bucket("total", "2.5e-05"), bucket("total", "5e-05"), bucket("total", "5.0"), bucket("total", "+Inf")) == (
         1,
         3,
         3,
@@ -71,7 +68,8 @@ def test_durations_fall_into_cumulative_buckets() -> None:
     assert (bucket("authz", "5e-05"), bucket("sign", "5e-05"), bucket("sign", "0.0001")) == (1, 0, 1)
 
 
-def test_every_metric_is_read_by_prometheus_own_parser() -> None:
+@pytest.mark.parametrize("accept", FORMATS)
+def test_every_metric_is_read_by_prometheus_own_parser(accept: str) -> None:
     """An exposition that Prometheus refuses takes all metrics with it."""
     metrics = Metrics("1")
     metrics.answered("GetObject", "allow", "allowed", 10)
@@ -86,18 +84,18 @@ def test_every_metric_is_read_by_prometheus_own_parser() -> None:
         if isinstance(read, ReadFamily):
             values = {tuple(f"a {label}" for label in read.family.labels): math.inf}
             read.read_from(partial(dict, values))
-    families = {family.name: family for family in text_string_to_metric_families(metrics.render().decode())}
+    families = {family.name: family for family in parsed(metrics.render(accept=accept))}
     # The parser takes `_total` off the names of counters.
     assert set(families) == {family.name.removesuffix("_total") for family in all_metrics()}
     assert all(family.samples for family in families.values())
     for described in all_metrics():
-        parsed = families[described.name.removesuffix("_total")]
-        assert (parsed.type, parsed.documentation) == (described.type.value, described.help)
+        found = families[described.name.removesuffix("_total")]
+        assert (found.type, found.documentation) == (described.type.value, described.help)
 
 
 def test_a_metric_without_values_is_still_described() -> None:
     """Dashboards are built before the first request comes."""
-    text = Metrics("").render().decode()
+    text = Metrics("").render().body.decode()
     assert "# TYPE signproxy_requests_total counter\n" in text
     assert not [family for family in all_metrics() if f"# HELP {family.name} " not in text]
 
@@ -121,29 +119,158 @@ def test_no_metric_is_labelled_by_who_or_what() -> None:
     assert labels == closed | {"issuer", "storage", "listener", "catalog"}
 
 
+@pytest.mark.parametrize("accept", FORMATS)
 @pytest.mark.parametrize("text", ('say "yes"', "back\\slash", "two\nlines", "\u20ac", "a,b}{=", "", "\udcff"))
-def test_label_values_and_help_are_escaped(text: str) -> None:
+def test_label_values_and_help_are_escaped(text: str, accept: str) -> None:
     """An issuer's name is free text; unescaped it could add samples of its own to the exposition."""
     registry = Registry()
     registry.counter("a_total", text, ("label",)).labels(text).inc()
-    from signproxy.telemetry.exposition import render
-
-    (family,) = text_string_to_metric_families(render(registry.families(), registry.snapshot()).decode())
+    (family,) = parsed(expose(registry.families(), registry.snapshot(), accept))
     expected = text.encode("utf-8", "backslashreplace").decode()
     assert family.samples[0].labels == {"label": expected}
     assert family.documentation == expected
 
 
+@pytest.mark.parametrize("accept", FORMATS)
 @pytest.mark.parametrize("value", (0, 1, -1, 2**53, 1e300, 0.1, 1e-9, 1_800_000_000.123, math.inf, -math.inf, math.nan))
-def test_numbers_come_back_exactly(value: float) -> None:
+def test_numbers_come_back_exactly(value: float, accept: str) -> None:
     """A time in seconds that loses its last digits is an hour off."""
     registry = Registry()
     registry.gauge("a", "A.").labels().set(value)
-    from signproxy.telemetry.exposition import render
-
-    (family,) = text_string_to_metric_families(render(registry.families(), registry.snapshot()).decode())
+    (family,) = parsed(expose(registry.families(), registry.snapshot(), accept))
     seen = family.samples[0].value
     assert seen == value or (math.isnan(seen) and math.isnan(value))
+
+
+# -- what a scraper asks for -------------------------------------------------------------------------------------------
+
+# What Prometheus 3 sends.
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
+    "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    (
+        ("", PLAIN),
+        ("*/*", PLAIN),
+        ("text/html", PLAIN),
+        ("text/plain;version=0.0.4", PLAIN),
+        ("text/plain;version=1.0.0", "text/plain; version=1.0.0; charset=utf-8; escaping=underscores"),
+        (PROMETHEUS, f"{OPEN_METRICS}; charset=utf-8; escaping=allow-utf-8"),
+        ("application/openmetrics-text", f"{OPEN_METRICS}; charset=utf-8"),
+        # Formats that this server does not write: the answer would claim to be one of them.
+        ("application/openmetrics-text;version=0.0.1", PLAIN),
+        ("application/openmetrics-text;version=2.0.0", PLAIN),
+        ("application/openmetrics-text;version=1.0.0.7", PLAIN),
+        # Not even a number.
+        ("application/openmetrics-text;version=one", PLAIN),
+        ("application/openmetrics-text;version=1.x", PLAIN),
+        ("text/plain;version=9\u00e9", PLAIN),
+        (f"text/plain;version={'9' * 5000}", PLAIN),
+        (";,=;version", PLAIN),
+    ),
+)
+def test_a_scraper_gets_the_format_that_it_asks_for(accept: str, content_type: str) -> None:
+    """A scraper drops an answer in a format that it did not ask for, and one request must not break the listener."""
+    metrics = Metrics("1")
+    metrics.answered("GetObject", "allow", "allowed", 10)
+    shown = metrics.render(accept=accept)
+    assert shown.content_type == content_type
+    name = "signproxy_requests_total"
+    assert scraped(shown)[name, (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed"))] == 1
+    assert shown.body.endswith(b"# EOF\n") is content_type.startswith("application/openmetrics-text")
+
+
+def test_both_formats_say_the_same() -> None:
+    """A dashboard would change with the version of the scraper."""
+    metrics = Metrics("1")
+    metrics.signed("GetObject", 30, 60, 100, "0001")
+    metrics.answered("PutObject", "deny", "no_write_data", 10)
+    metrics.policy_revision.replace(("5f2c",), 1)
+    assert scraped(metrics.render()) == scraped(metrics.render(accept=OPEN_METRICS))
+
+
+def test_no_two_metrics_write_one_series() -> None:
+    """`a_seconds` as a histogram writes `a_seconds_count`; a counter of that name would make Prometheus refuse all."""
+    registry = CollectorRegistry()
+    registry.register(SnapshotCollector(all_metrics(), ()))
+    clash = Registry()
+    clash.gauge("signproxy_request_duration_seconds_count", "A.")
+    with pytest.raises(DuplicateTimeseries):
+        registry.register(SnapshotCollector(clash.families(), ()))
+
+
+# -- exemplars ---------------------------------------------------------------------------------------------------------
+
+
+def exemplars(metrics: Metrics, *others: tuple[Counted, ...]) -> dict[tuple[str, str], tuple[str, float]]:
+    """Return event id and value by sample name and by `le` or reason."""
+    return {
+        (sample.name, sample.labels.get("le") or sample.labels["reason"]): (
+            sample.exemplar.labels["event_id"],
+            round(sample.exemplar.value, 9),
+        )
+        for family in parsed(metrics.render(*others, accept=OPEN_METRICS))
+        for sample in family.samples
+        if sample.exemplar is not None
+    }
+
+
+def test_a_slow_request_leads_to_its_audit_event() -> None:
+    """An operator sees that requests are slow or refused, and has to search the trail for one of them."""
+    metrics = Metrics("1")
+    metrics.signed("GetObject", 30, 60, 100, "0001")
+    metrics.signed("GetObject", 30, 60, 90_000, "0002")
+    metrics.signed("GetObject", 30, 60, 80_000, "0003")
+    metrics.answered("PutObject", "deny", "no_write_data", 20, "0004")
+    # The event of a refusal that is only summed up cannot be looked up.
+    metrics.answered("PutObject", "deny", "no_write_data", 20)
+    metrics.repeats("GetObject").count("0005", 206, 200, 10, 100, 4096)
+    duration = "signproxy_request_duration_seconds_bucket"
+    assert exemplars(metrics) == {
+        (duration, "2.5e-05"): ("0004", 20e-6),
+        (duration, "0.0001"): ("0001", 100e-6),
+        (duration, "0.00025"): ("0005", 200e-6),
+        (duration, "0.1"): ("0003", 0.08),
+        ("signproxy_requests_total", "allowed"): ("0005", 1.0),
+        ("signproxy_requests_total", "no_write_data"): ("0004", 1.0),
+    }
+    assert b"event_id" not in metrics.render().body
+
+
+def test_of_several_processes_the_latest_event_is_shown() -> None:
+    """The event of an hour ago says little about a problem of now."""
+    fleet, old, new, silent = (Metrics("1") for _ in range(4))
+    old.signed("GetObject", 30, 60, 100, "0001")
+    old.signed("GetObject", 30, 60, 400, "0002")
+    new.signed("GetObject", 30, 60, 100, "0003")
+    silent.answered("PutObject", "allow", "allowed", 100)
+    fleet.retain(old.snapshot())
+    duration = "signproxy_request_duration_seconds_bucket"
+    assert (
+        exemplars(fleet, new.snapshot(), silent.snapshot())
+        == exemplars(fleet, silent.snapshot(), new.snapshot())
+        == {
+            (duration, "0.0001"): ("0003", 100e-6),
+            (duration, "0.0005"): ("0002", 400e-6),
+            ("signproxy_requests_total", "allowed"): ("0003", 1.0),
+        }
+    )
+
+
+def test_an_exemplar_travels_between_processes() -> None:
+    """With several workers no metric would lead to an event."""
+    metrics = Metrics("1")
+    metrics.signed("GetObject", 30, 60, 100, "0001")
+    snapshot = metrics.snapshot()
+    assert msgspec.json.decode(msgspec.json.encode(snapshot), type=tuple[Counted, ...]) == snapshot
+    (requests,) = (counted for counted in snapshot if counted.name == "signproxy_requests_total")
+    assert requests.samples == (Sample(("GetObject", "allow", "allowed"), (1.0,), (Exemplar("0001", 1.0),)),)
 
 
 # -- over processes ----------------------------------------------------------------------------------------------------
@@ -205,14 +332,14 @@ def test_what_a_dead_worker_counted_stays() -> None:
     """A sum that falls when a worker dies is a restart to Prometheus, and a spike of all the others' requests."""
     fleet, worker = Metrics("1"), Metrics("1")
     for _ in range(5):
-        worker.signed("GetObject", 30, 60, 100)
+        worker.signed("GetObject", 30, 60, 100, "0103")
     worker.policy_epoch.labels().set(3)
     worker.audit_queue_depth.read_from(lambda: {(): 7})
     worker.audit_written.read_from(lambda: {(): 5})
     before = scraped(fleet.render(worker.snapshot()))
     fleet.retain(worker.snapshot())
     successor = Metrics("1")
-    successor.signed("GetObject", 30, 60, 100)
+    successor.signed("GetObject", 30, 60, 100, "0104")
     successor.policy_epoch.labels().set(4)
     after = scraped(fleet.render(successor.snapshot()))
     signed = ("signproxy_requests_total", (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed")))
@@ -230,7 +357,7 @@ def test_no_counter_falls_while_workers_come_and_go() -> None:
     """Every counter is watched by its rate, and a rate over a fall is wrong by the whole count."""
     fleet = Metrics("1")
     worker = Metrics("1")
-    seen: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    seen: Seen = {}
     for turn in range(20):
         worker.answered("sign", "deny", "token_missing", turn)
         worker.log_suppressed.inc()
@@ -256,7 +383,7 @@ def test_a_reload_is_counted_by_its_result() -> None:
     metrics.reloaded(Result.FAILURE, 70)
     seen = scraped(metrics.render())
     assert [seen[name, (("result", result.value),)] for result in Result] == [1, 1]
-    assert seen["signproxy_config_reload_seconds_bucket", (("le", "60"),)] == 1
+    assert seen["signproxy_config_reload_seconds_bucket", (("le", "60.0"),)] == 1
     assert seen["signproxy_config_reload_seconds_count", ()] == 2
 
 
@@ -297,17 +424,27 @@ def test_stage_bounds_lie_around_what_a_sign_takes() -> None:
     assert list(STAGE_BOUNDS) == sorted(set(STAGE_BOUNDS))
 
 
-def test_a_scrape_needs_no_library() -> None:
-    """A sidecar's memory is paid once per pod: prometheus_client and structlog are 30 MB."""
+def test_counting_needs_no_library() -> None:
+    """A sidecar that is never scraped pays for prometheus_client, and each process of a fleet again."""
     code = (
         "import sys\n"
         "from signproxy.telemetry.log import get_logger\n"
         "from signproxy.telemetry.metrics import Metrics\n"
         "log = get_logger('x').bind(request_id='r')\n"
-        "Metrics('1').render()\n"
+        "metrics = Metrics('1')\n"
+        "metrics.signed('GetObject', 1, 2, 3, '0001')\n"
+        "metrics.retain(metrics.snapshot())\n"
         "assert not {'prometheus_client', 'structlog', 'aiohttp'} & set(sys.modules)\n"
+        "metrics.render()\n"
+        "assert 'prometheus_client' in sys.modules\n"
+        "assert not {'structlog', 'aiohttp'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+def test_a_scrape_shows_nothing_that_is_not_ours() -> None:
+    """prometheus_client's own collectors would show the garbage collector of one process of several."""
+    assert {name for name, _ in scraped(Metrics("1").render()) if not name.startswith("signproxy_")} == set()
 
 
 def test_what_is_forwarded_is_counted_by_the_stores_answer() -> None:
@@ -320,16 +457,16 @@ def test_what_is_forwarded_is_counted_by_the_stores_answer() -> None:
     metrics.forward.moved(7, 1_000)
     metrics.forward.moved(0, 24)
     metrics.forward.payload_failed("payload_hash")
-    lines = metrics.render().decode().splitlines()
+    lines = metrics.render().body.decode().splitlines()
     counted = [line for line in lines if line.startswith("signproxy_forward_requests_total{")]
     assert counted == [
-        'signproxy_forward_requests_total{op="GetObject",decision="allow",status="2xx"} 2',
-        'signproxy_forward_requests_total{op="GetObject",decision="allow",status="5xx"} 1',
-        'signproxy_forward_requests_total{op="GetObject",decision="allow",status="none"} 1',
+        'signproxy_forward_requests_total{decision="allow",op="GetObject",status="2xx"} 2.0',
+        'signproxy_forward_requests_total{decision="allow",op="GetObject",status="5xx"} 1.0',
+        'signproxy_forward_requests_total{decision="allow",op="GetObject",status="none"} 1.0',
     ]
-    assert 'signproxy_forward_bytes_total{direction="in"} 7' in lines
-    assert 'signproxy_forward_bytes_total{direction="out"} 1024' in lines
-    assert 'signproxy_forward_payload_failures_total{reason="payload_hash"} 1' in lines
+    assert 'signproxy_forward_bytes_total{direction="in"} 7.0' in lines
+    assert 'signproxy_forward_bytes_total{direction="out"} 1024.0' in lines
+    assert 'signproxy_forward_payload_failures_total{reason="payload_hash"} 1.0' in lines
     # What did not take place took no time, and is not an observation of none.
     for phase, count in (("authz", 2), ("connect", 1), ("first_byte", 1), ("transfer", 1)):
-        assert f'signproxy_forward_duration_seconds_count{{phase="{phase}"}} {count}' in lines
+        assert f'signproxy_forward_duration_seconds_count{{phase="{phase}"}} {count}.0' in lines

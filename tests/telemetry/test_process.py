@@ -41,7 +41,7 @@ def test_without_proc_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(process, name, Path("/nonexistent"))
     metrics = Metrics("1")
     metrics.measure_process()
-    text = metrics.render().decode()
+    text = metrics.render().body.decode()
     assert "\nsignproxy_process_cpu_seconds_total " in text
     assert "\nsignproxy_process_open_fds " not in text
 
@@ -55,6 +55,6 @@ def test_a_limit_that_is_none_is_told_as_infinite(monkeypatch: pytest.MonkeyPatc
 def test_each_instance_is_told_whether_it_speaks_for_the_process() -> None:
     """Two instances in one process would count its memory twice."""
     metrics = Metrics("1")
-    assert "\nsignproxy_process_resident_memory_bytes " not in metrics.render().decode()
+    assert "\nsignproxy_process_resident_memory_bytes " not in metrics.render().body.decode()
     metrics.measure_process()
-    assert "\nsignproxy_process_resident_memory_bytes " in metrics.render().decode()
+    assert "\nsignproxy_process_resident_memory_bytes " in metrics.render().body.decode()

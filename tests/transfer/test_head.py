@@ -93,10 +93,9 @@ SMUGGLING: tuple[tuple[str, bytes, Fault], ...] = (
     ("two types", PUT + b"Content-Type: a/b\r\nContent-Type: c/d\r\n", Fault.REPEATED),
     ("two expectations", PUT + b"Expect: 100-continue\r\nExpect: 100-continue\r\n", Fault.REPEATED),
     # What kind of message is it?
-    ("an expectation", PUT + b"Expect: 200-ok\r\n", Fault.EXPECTATION),
-    ("websockets", GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n", Fault.UPGRADE),
-    ("HTTP/2 in clear text", GET + b"Upgrade: h2c\r\n", Fault.UPGRADE),
+    ("two offers of a protocol", GET + b"Upgrade: h2c\r\nUpgrade: websocket\r\n", Fault.REPEATED),
     ("headers taken off at the next hop", GET + b"Connection: authorization\r\n", Fault.CONNECTION_OPTION),
+    ("one beside an offer", GET + b"Connection: Upgrade, x-amz-date\r\nUpgrade: h2c\r\n", Fault.CONNECTION_OPTION),
     ("an empty option", GET + b"Connection: close,\r\n", Fault.CONNECTION_OPTION),
     ("HTTP/2", b"PRI * HTTP/2.0\r\n", Fault.VERSION),
     ("HTTP/1.2", GET.replace(b"1.1", b"1.2"), Fault.VERSION),
@@ -170,6 +169,17 @@ def test_values_that_are_one_to_s3_are_one_from_here_on() -> None:
         (("Connection: Keep-Alive",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
         (("Connection: keep-alive",), "GET / HTTP/1.0", (Body.NONE, 0, False, True)),
         (("Content-Length: 5",), "DELETE / HTTP/1.1", (Body.SIZED, 5, False, False)),
+        # Offers and expectations that a server may ignore: HTTP/1.1 goes on.
+        (
+            ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"),
+            "GET / HTTP/1.1",
+            (Body.NONE, 0, False, False),
+        ),
+        (("Connection: upgrade, close", "Upgrade: websocket"), "GET / HTTP/1.1", (Body.NONE, 0, False, True)),
+        (("Upgrade: h2c", "Content-Length: 5", "Expect: 100-continue"), "PUT / HTTP/1.1", (Body.SIZED, 5, True, False)),
+        (("Content-Length: 5", "Expect:"), "PUT / HTTP/1.1", (Body.SIZED, 5, False, False)),
+        (("Content-Length: 5", "Expect: 200-ok"), "PUT / HTTP/1.1", (Body.SIZED, 5, False, False)),
+        (("Content-Length: 5", "Expect: 100-continue, x"), "PUT / HTTP/1.1", (Body.SIZED, 5, False, False)),
     ),
 )
 def test_framing_of_requests(lines: tuple[str, ...], start: str, expected: tuple[object, ...]) -> None:
@@ -273,6 +283,15 @@ def test_framing_of_answers(status: str, lines: tuple[str, ...], method: str, ex
     """A byte of one caller's object that is left over becomes the beginning of another caller's answer."""
     head = _response(status, *lines, method=method)
     assert (head.status, head.reason, head.body, head.length, head.closes) == expected
+
+
+@pytest.mark.parametrize("status", ("HTTP/1.1 200 ", "HTTP/1.1 200", "HTTP/1.1 200 \t "))
+@pytest.mark.parametrize("value", ("", " ", "\t", " x ", "x\t"))
+def test_an_empty_reason_beside_a_blank_value_is_an_answer(status: str, value: str) -> None:
+    """Stores that leave out the reason, and write empty values, were answered for with 502: both are legal."""
+    head = _response(status, f"X-Empty:{value}", "Content-Length: 5")
+    assert (head.status, head.reason.strip(), head.length) == (200, "", 5)
+    assert head.headers == (("x-empty", value.strip()), ("content-length", "5"))
 
 
 def test_headers_of_answers_may_be_repeated() -> None:

@@ -286,3 +286,58 @@ def test_closing_says_so(loop: str) -> None:
             await until(lambda: channel.lost is not None)
 
     run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("size", (1, 2, 5, 6, 1_000, 16_400))
+def test_however_the_network_cuts_records_they_come_whole(loop: str, size: int) -> None:
+    """What was left of a record in one packet would be taken for the beginning of another."""
+    content = random.Random(size).randbytes(50_000 if size > 100 else 2_000)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+        for at in range(0, len(content), 700):
+            # A record for each.
+            writer.write(content[at : at + 700])
+        await writer.drain()
+        await reader.read()
+
+    async def cut() -> None:
+        async with served(answer) as port, cut_up(port, size) as cutting:
+            channel = await dialled(cutting)
+            await channel.secured()
+            channel.write(b"x")
+            received = b""
+            while len(received) < len(content):
+                received += await channel.read(SECONDS)
+            assert received == content
+            channel.abort()
+
+    run(loop, cut())
+
+
+@contextlib.asynccontextmanager
+async def cut_up(port: int, size: int) -> AsyncIterator[int]:
+    """Pass on what goes to a port, and what comes from it in pieces of one size, each a read of its own."""
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+
+        async def forth() -> None:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(65536):
+                    back.write(data)
+
+        going = asyncio.create_task(forth())
+        try:
+            while data := await there.read(65536):
+                for at in range(0, len(data), size):
+                    writer.write(data[at : at + size])
+                    await asyncio.sleep(0)
+        finally:
+            going.cancel()
+            writer.close()
+            back.transport.abort()
+
+    async with await asyncio.start_server(carry, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]

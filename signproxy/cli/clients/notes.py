@@ -12,6 +12,9 @@ from signproxy.config.loopback import is_loopback
 NEVER_SIGN = ("2026.2.0", "2026.3.0", "2026.4.0")
 """Versions of s3fs that do not call a signer: apache/iceberg-python#3625."""
 
+_FLINK_RUN = "1.11"
+"""The newest Iceberg that is published for a Flink."""
+
 
 def notes(connection: Connection) -> list[str]:
     """Return what is worth knowing before the first request, each a sentence or two."""
@@ -20,8 +23,11 @@ def notes(connection: Connection) -> list[str]:
 
 
 def _of_java(connection: Connection) -> Iterator[str]:
-    if connection.client is Client.FLINK:
-        yield "Flink was not run with signproxy; it reads and writes through the same S3FileIO as Spark does."
+    if connection.client is Client.FLINK and (connection.minor != _FLINK_RUN or connection.mode is Mode.DIRECT):
+        yield (
+            f"Flink 2.1 was run with Iceberg {_FLINK_RUN}, through the facade. Other releases were not run; they read "
+            "and write through the same S3FileIO as Spark does."
+        )
     if connection.mode is Mode.FACADE:
         yield "Set no `signer.uri` and no `s3.signer.uri` besides: they win over what the catalog's answers say."
         if connection.application or connection.query_id:

@@ -76,7 +76,7 @@ def _notes(client: Transparent, site: S3Site) -> Iterator[str]:
                 "Iceberg, which has its requests signed: configure that as `spark`."
             )
         case Transparent.DUCKDB:
-            yield "The secret holds what the variables held when it was made; make it anew with a new key."
+            yield "DuckDB reads the variables when httpfs is loaded: a new key needs a new start."
         case _:
             pass
     host = site.authority.rpartition(":")[0].strip("[]") or site.authority
@@ -101,51 +101,83 @@ def _profile(site: S3Site, token: TokenSource) -> Iterator[str]:
     yield from profile(PROFILE, words, Endpoint(site.s3_url, site.region))
 
 
-def _duckdb(site: S3Site, _token: TokenSource) -> Iterator[str]:
-    yield f"CREATE OR REPLACE SECRET {PROFILE} ("
-    yield "  TYPE s3,"
-    yield "  PROVIDER credential_chain,"
-    yield "  CHAIN 'env',"
-    for key, value in _duckdb_options(site).items():
-        yield f"  {key} {value},"
-    yield "  URL_STYLE 'path'"
-    yield ");"
+def _duckdb(site: S3Site, token: TokenSource) -> Iterator[str]:
+    yield "INSTALL httpfs;"
+    yield "LOAD httpfs;"
+    yield from _duckdb_settings(site)
+    if site.catalog_uri:
+        if token.file:
+            yield "-- The shell of DuckDB reads variables, and no files:"
+            yield f"-- {token.exported(token.variable)}"
+        yield from _duckdb_attached(site, f"getenv({_quoted(token.variable)})")
 
 
-def _duckdb_in_python(site: S3Site, _token: TokenSource) -> Iterator[str]:
-    yield "import os"
-    yield ""
+def _duckdb_in_python(site: S3Site, token: TokenSource) -> Iterator[str]:
+    if site.catalog_uri:
+        yield token.module
+        yield ""
     yield "import duckdb"
     yield ""
-    yield "key, secret, session_token = ("
-    yield f'    os.environ[name].replace("\'", "\'\'") for name in {_VARIABLES!r}'
-    yield ")"
     yield "connection = duckdb.connect()"
-    yield "connection.execute("
-    yield '    f"""'
-    yield f"    CREATE OR REPLACE SECRET {PROFILE} ("
-    yield "      TYPE s3,"
-    yield "      KEY_ID '{key}',"
-    yield "      SECRET '{secret}',"
-    yield "      SESSION_TOKEN '{session_token}',"
-    for key, value in _duckdb_options(site).items():
-        yield f"      {key} {value},"
-    yield "      URL_STYLE 'path'"
-    yield "    )"
-    yield '    """'
-    yield ")"
+    yield "connection.install_extension('httpfs')"
+    # It takes keys from the variables as it is loaded.
+    yield "connection.load_extension('httpfs')"
+    for line in _duckdb_settings(site):
+        yield f"connection.execute({line.removesuffix(';')!r})"
+    if site.catalog_uri:
+        yield f"""token = {token.for_python}.replace("'", "''")"""
+        for line in _duckdb_attached(site, "'{token}'"):
+            literal = f"f{line.removesuffix(';')!r}" if "{token}" in line else repr(line.removesuffix(";"))
+            yield f"connection.execute({literal})"
 
 
-def _duckdb_options(site: S3Site) -> dict[str, str]:
-    return {
-        "REGION": _quoted(site.region),
-        "ENDPOINT": _quoted(site.authority),
-        "USE_SSL": "true" if site.tls else "false",
-    }
+def _duckdb_settings(site: S3Site) -> Iterator[str]:
+    yield f"SET s3_endpoint = {_quoted(site.authority)};"
+    yield f"SET s3_region = {_quoted(site.region)};"
+    yield "SET s3_url_style = 'path';"
+    yield f"SET s3_use_ssl = {'true' if site.tls else 'false'};"
+
+
+def _duckdb_attached(site: S3Site, token: str) -> Iterator[str]:
+    """Yield the statements that make the catalog's tables known: the extensions that it takes, and the catalog."""
+    for extension in ("avro", "iceberg"):
+        yield f"INSTALL {extension};"
+        yield f"LOAD {extension};"
+    yield f"CREATE OR REPLACE SECRET {PROFILE} (TYPE iceberg, TOKEN {token});"
+    name = '"' + site.catalog.replace('"', '""') + '"'
+    where = f"ENDPOINT {_quoted(site.catalog_uri)}, SECRET {PROFILE}"
+    yield f"ATTACH {_quoted(site.catalog)} AS {name} (TYPE iceberg, {where});"
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _pyarrow(site: S3Site, token: TokenSource) -> Iterator[str]:
+    yield from _loaded(site, token)
+    yield "# catalog.load_table('namespace.table').scan().to_arrow()"
+
+
+def _daft(site: S3Site, token: TokenSource) -> Iterator[str]:
+    yield from _loaded(site, token, "import daft")
+    yield "# daft.read_iceberg(catalog.load_table('namespace.table'))"
+
+
+def _loaded(site: S3Site, token: TokenSource, *modules: str) -> Iterator[str]:
+    """Yield the code that loads the catalog: where objects are, it is told with each table."""
+    yield token.module
+    yield ""
+    yield from modules
+    yield "from pyiceberg.catalog import load_catalog"
+    yield ""
+    yield f"catalog = load_catalog({site.catalog!r}, type='rest', uri={site.catalog_uri!r}, token={token.for_python})"
+
+
+def _catalog_properties(site: S3Site, token: TokenSource) -> Iterator[str]:
+    yield "type=rest"
+    yield f"uri={site.catalog_uri}"
+    held = f"the file {token.file}" if token.file else f"the variable {token.variable}"
+    yield f"# token=…, which {held} holds"
 
 
 def _trino(site: S3Site, _token: TokenSource) -> Iterator[str]:
@@ -171,7 +203,7 @@ def _comet(site: S3Site, _token: TokenSource) -> Iterator[str]:
         yield f"spark.hadoop.{key:<{width}}  {value}"
 
 
-def _polars(site: S3Site, _token: TokenSource) -> Iterator[str]:
+def _polars(site: S3Site, token: TokenSource) -> Iterator[str]:
     yield "import os"
     yield ""
     yield "import polars as pl"
@@ -186,6 +218,11 @@ def _polars(site: S3Site, _token: TokenSource) -> Iterator[str]:
         yield "    'aws_allow_http': 'true',"
     yield "}"
     yield f"# pl.scan_parquet('s3://{site.bucket}/…', storage_options=storage_options, credential_provider=None)"
+    if site.catalog_uri:
+        yield ""
+        yield from _loaded(site, token)
+        yield "# table = catalog.load_table('namespace.table')"
+        yield "# pl.scan_iceberg(table, storage_options=table.io.properties)"
 
 
 def _s5cmd(site: S3Site, token: TokenSource) -> Iterator[str]:
@@ -211,11 +248,15 @@ _WITH_KEYS = (_profile, _s5cmd)
 
 FORMS: dict[Transparent, Mapping[Format, Callable[[S3Site, TokenSource], Iterator[str]]]] = {
     Transparent.DUCKDB: {Format.SQL: _duckdb, Format.PYTHON: _duckdb_in_python},
+    Transparent.PYARROW: {Format.PYTHON: _pyarrow},
     Transparent.BOTO3: {Format.PYTHON: _boto3, Format.INI: _profile},
     Transparent.AWSCLI: {Format.INI: _profile},
     Transparent.TRINO: {Format.PROPERTIES: _trino},
     Transparent.COMET: {Format.PROPERTIES: _comet},
     Transparent.POLARS: {Format.PYTHON: _polars},
+    Transparent.DAFT: {Format.PYTHON: _daft},
+    Transparent.ICEBERG_GO: {Format.PROPERTIES: _catalog_properties},
+    Transparent.ICEBERG_RUST: {Format.PROPERTIES: _catalog_properties},
     Transparent.S5CMD: {Format.SHELL: _s5cmd},
     Transparent.RCLONE: {Format.INI: _rclone},
 }

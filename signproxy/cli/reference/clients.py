@@ -22,6 +22,7 @@ S3_EXAMPLE = S3Site(
     public_url="http://127.0.0.1:8181",
     region="eu-central-1",
     bucket="acme-lake",
+    catalog_uri="http://127.0.0.1:8181/catalogs/lake",
 )
 CATALOG_URI = "https://catalog.example/api/catalog"
 
@@ -79,7 +80,7 @@ def transparent() -> str:
             code(each.value),
             each.why,
             codes(form.value for form in TRANSPARENT_FORMS[each]),
-            "by itself" if each.renews else "nobody: one key for each run",
+            "by itself" if each.renews else "none: one key for each run",
         )
         for each in Transparent
     ]
@@ -89,6 +90,11 @@ def transparent() -> str:
 def duckdb() -> str:
     """Return what is printed for DuckDB."""
     return _transparent(Transparent.DUCKDB, "sql")
+
+
+def pyarrow() -> str:
+    """Return what is printed for PyIceberg's own default."""
+    return _transparent(Transparent.PYARROW, "python")
 
 
 def polars() -> str:

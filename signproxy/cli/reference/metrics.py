@@ -13,9 +13,15 @@ from signproxy.telemetry.metrics import all_metrics
 _INTRODUCTION = """\
 # Metrics
 
-`GET /metrics` of the admin listener answers in Prometheus' text format. With several workers one scrape speaks for all
-of them: the column "of several workers" says how their values become one. What a worker had counted when it ended is
-kept, so counters fall only when the server itself is restarted.
+`GET /metrics` of the admin listener answers in Prometheus' text format, or in OpenMetrics where the scraper's `Accept`
+asks for it. With several workers one scrape speaks for all of them: the column "of several workers" says how their
+values become one. What a worker had counted when it ended is kept, so counters fall only when the server itself is
+restarted.
+
+In OpenMetrics `signproxy_requests_total` and the stage `total` of `signproxy_request_duration_seconds` carry exemplars:
+the `event_id` of the latest audit event of that count or bucket, which `signproxy explain --event ID --audit FILE`
+explains. Requests without an event of their own leave none. Prometheus stores exemplars where its feature
+`exemplar-storage` is on.
 
 No metric is labelled with a principal, a table or anything else that callers can choose. Those numbers are in the audit
 trail. The last refusals, with what to do about each, are in `/status`; the log has a line for each refusal, unless they

@@ -90,7 +90,8 @@ when it is used. A table token holds the caller's own token, which is verified a
   has ended. One secret is good for 4 billion texts of each purpose: at a hundred a second, for more than a year.
 * **Table tokens** are for Iceberg Java, which uses them in place of the caller's own, cannot renew them, and is refused
   with 401 when they end: a job must not outlive `context.table_token_seconds`. PyIceberg ignores them. None is handed
-  out where it would not fit into 16 KiB.
+  out where it would not fit into 16 KiB. A table token is good for that table: for no view, for no later table of its
+  name, and for no other token (`POST oauth/tokens` answers 401 `credential_scoped`).
 
 ## What the process keeps to itself
 

@@ -59,9 +59,16 @@ def proxy_key_without_stamp(stage: Stage, bucket: Bucket) -> None:
     what = "signproxy's key was used, and nothing of signproxy's is in the request"
     stage.fault("proxy_key_without_stamp", what, person=None, table=table, rows=[row], also=("unattributed",))
     person, table, at = _cast(stage, bucket, "forward")
-    event, row = stage.forwarded(person, table, at)
-    what = "forwarded requests bear no stamp; the event knows the store's id of it"
-    stage.near("proxy_key_without_stamp", what, person=person, table=table, events=[event], rows=[row])
+    told: dict[str, Any] = {"person": person, "table": table}
+    event, row = stage.forwarded(person, table, at, stamped=False)
+    what = "forwarded without a stamp, as once all were; the event knows the store's id of it"
+    stage.near("proxy_key_without_stamp", what, **told, events=[event], rows=[row])
+    event, row = stage.lost(person, table, at + 300, stamped=True)
+    what = "forwarded with a stamp; the answer came too late, so the event knows no id of the store's"
+    stage.near("proxy_key_without_stamp", what, **told, events=[event], rows=[row])
+    event, row = stage.lost(person, table, at + 600, stamped=False)
+    what = "forwarded without a stamp, and the answer came too late; the event is for the same object at that time"
+    stage.near("proxy_key_without_stamp", what, **told, events=[event], rows=[row])
 
 
 def claimed_key(stage: Stage, bucket: Bucket) -> None:
@@ -149,6 +156,44 @@ def replay(stage: Stage, bucket: Bucket) -> None:
         stage.row(person, table, at + 303, event),
     ]
     stage.near("replay", "repeated because the store answered 503", **told, events=[event], rows=rows)
+    stage.fault("signature_retried", "repeated because the store answered 503", **told, events=[event], rows=rows)
+
+
+def signature_retried(stage: Stage, bucket: Bucket) -> None:
+    """A signature used again by a client that got no whole answer; and by a client that has no such reason."""
+    person, table, at = _cast(stage, bucket)
+    told: dict[str, Any] = {"person": person, "table": table}
+    event = stage.event(person, table, at)
+    rows = [
+        stage.row(person, table, at + 1, event, status=404, error="NoSuchKey", sent=300),
+        stage.row(person, table, at + 3, event),
+    ]
+    what = "the object was not there yet"
+    stage.fault("signature_retried", what, **told, events=[event], rows=rows)
+    stage.near("replay", what, **told, events=[event], rows=rows)
+    event = stage.event(person, table, at + 60)
+    rows = [stage.row(person, table, at + 61, event), stage.row(person, table, at + 63, event)]
+    what = "used again by the same client, which had the whole object"
+    stage.fault("replay", what, **told, events=[event], rows=rows)
+    stage.near("signature_retried", what, **told, events=[event], rows=rows)
+    if bucket in (WEBHOOK, FILE):
+        # versitygw does not log how much of an object it sent.
+        return
+    cut: dict[str, Any] = {"sent": 300_000}
+    event = stage.event(person, table, at + 120)
+    rows = [stage.row(person, table, at + 121, event, **cut), stage.row(person, table, at + 123, event)]
+    what = "the first answer was cut off"
+    stage.fault("signature_retried", what, **told, events=[event], rows=rows)
+    stage.near("replay", what, **told, events=[event], rows=rows)
+    event = stage.event(person, table, at + 180)
+    rows = [
+        stage.row(person, table, at + 181, event, **cut),
+        stage.row(person, table, at + 183, event, remote_ip="203.0.113.77"),
+    ]
+    what = "the first answer was cut off, and another client used the signature"
+    stage.fault("replay", what, **told, events=[event], rows=rows)
+    stage.fault("ip_mismatch", what, **told, events=[event], rows=rows[1:])
+    stage.near("signature_retried", what, **told, events=[event], rows=rows)
 
 
 def ip_mismatch(stage: Stage, bucket: Bucket) -> None:
@@ -235,6 +280,7 @@ STAMPED_SCENES: tuple[Scene, ...] = (
     stamp_key_mismatch,
     stamp_method_mismatch,
     replay,
+    signature_retried,
     ip_mismatch,
     allowed_but_s3_denied,
     unattributed,

@@ -27,6 +27,7 @@ from signproxy.pipeline.demo.world import (
 
 AGENT = "Apache Iceberg 1.11.0 (commit 2f1c4a) Spark/4.1.0"
 DAY = 86_400
+_SIZE = 1_048_576
 _METHODS = {
     "GetObject": "GET",
     "HeadObject": "HEAD",
@@ -184,8 +185,8 @@ class Stage:
             query=stamp(event.event_id) if event is not None else "",
             status=200,
             error="",
-            sent=65_536,
-            size=1_048_576,
+            sent=_SIZE,
+            size=_SIZE,
             millis=21,
             user_agent=AGENT,
             class_=("stamp" if bucket.stamped else "probable") if event is not None else "unattributed",
@@ -199,10 +200,24 @@ class Stage:
 
     def forwarded(self, person: Principal, table: Table, at: float, **changes: Any) -> tuple[AuditEvent, Row]:
         """Let signproxy forward a request, and the store serve it."""
-        event = self.event(person, table, at, **changes)
-        row = self.row(person, table, at - 0.003, event, query="", remote_ip="10.0.0.17", class_="request_id")
+        event = self.event(person, table, at, **{"stamped": True} | changes)
+        row = self._sent_on(person, table, at - 0.003, event, otherwise="request_id")
         event.upstream_request_id, event.upstream_status, event.bytes_out = row.request_id, 200, row.sent
         return event, row
+
+    def lost(self, person: Principal, table: Table, at: float, *, stamped: bool) -> tuple[AuditEvent, Row]:
+        """Let signproxy forward a request, the store serve it, and the answer come too late."""
+        event = self.event(
+            person, table, at, decision=Verdict.ERROR, reason="store_timeout", http_status=504, total_us=30_000_000
+        )
+        event.stamped, event.upstream_us = stamped, 30_000_000
+        return event, self._sent_on(person, table, at - 29, event, otherwise="probable")
+
+    def _sent_on(self, person: Principal, table: Table, at: float, event: AuditEvent, otherwise: str) -> Row:
+        """Let the store have what signproxy forwards; `otherwise` is its class where no stamp is to be seen."""
+        class_ = "stamp" if event.stamped and table.bucket.stamped else otherwise
+        query = stamp(event.event_id) if event.stamped else ""
+        return self.row(person, table, at, event, query=query, remote_ip="10.0.0.17", class_=class_)
 
     def vended(
         self, person: Principal, table: Table, at: float, uses: list[float], **changes: Any

@@ -10,7 +10,7 @@ from signproxy.pipeline.demo.asked import ACCESS, AGENTS, DENIALS, METHODS, READ
 from signproxy.pipeline.demo.clock import UTC
 from signproxy.pipeline.demo.ids import EventIds, RequestIds, drawn
 from signproxy.pipeline.demo.rhythm import KINDS, SLOT, weights
-from signproxy.pipeline.demo.rows import Row, encoded, session_arn, session_name
+from signproxy.pipeline.demo.rows import Row, encoded, session_arn, session_name, stamp
 from signproxy.pipeline.demo.world import (
     ACCOUNT,
     CATALOG,
@@ -200,7 +200,7 @@ class Traffic:
         draw = self._random.random()
         if draw < 0.01:
             return ()
-        query = f"{parameters}&x-signproxy-id={event.event_id}" if parameters else f"x-signproxy-id={event.event_id}"
+        query = _with_stamp(parameters, event)
         row = self._row(at + 0.01 + draw * 0.5, event, bucket, person.ip, path, query)
         if draw < 0.016:
             later = row.at + 0.2 + draw * 20
@@ -211,14 +211,15 @@ class Traffic:
         return (row,)
 
     def _forwarded(self, bucket: Bucket, at: float, event: AuditEvent, path: str, parameters: str) -> Row:
-        row = self._row(at - 0.004, event, bucket, "10.0.0.17", path, parameters)
+        event.stamped = True
+        row = self._row(at - 0.004, event, bucket, "10.0.0.17", path, _with_stamp(parameters, event))
         event.upstream_request_id = row.request_id
         event.upstream_status = event.http_status = row.status
         event.bytes_out = row.sent
         event.bytes_in = row.size if event.method == "PUT" else 0
         event.connect_us, event.first_byte_us, event.upstream_us = 3, row.millis * 500, row.millis * 1000
         event.total_us += event.upstream_us
-        return row._replace(class_="request_id")
+        return row if bucket.stamped else row._replace(class_="request_id")
 
     def _row(self, at: float, event: AuditEvent, bucket: Bucket, ip: str, path: str, query: str) -> Row:
         """A request that signproxy's own key is good for."""
@@ -384,3 +385,8 @@ class Traffic:
     def _add(self, at: float, event: AuditEvent, rows: tuple[Row, ...]) -> None:
         self._made += 1
         self._items.append((at, self._made, event, rows))
+
+
+def _with_stamp(parameters: str, event: AuditEvent) -> str:
+    """Return the query of a request that signproxy signed for an event."""
+    return f"{parameters}&{stamp(event.event_id)}" if parameters else stamp(event.event_id)

@@ -26,9 +26,9 @@ finding as right if its class and one of its rows, or its class and principal wh
 planted fault or of an `also`; as wrong otherwise. Whoever tests recall wants each planted fault in one finding.
 
 Classes, as `findings.class` has them: denied_but_served, proxy_key_without_stamp, unknown_stamp, stamp_key_mismatch,
-stamp_method_mismatch, replay, ip_mismatch, late_after_revoke, allowed_but_s3_denied, unattributed, audit_gap. Besides:
-denial_burst, enumeration, first_seen, unused_grant, too_young_grant, over_entitlement, revocation_latency, bad_line,
-bad_segment, whose values stand in `expect`:
+stamp_method_mismatch, replay, signature_retried, ip_mismatch, late_after_revoke, allowed_but_s3_denied, unattributed,
+audit_gap. Besides: denial_burst, enumeration, first_seen, unused_grant, too_young_grant, over_entitlement,
+revocation_latency, bad_line, bad_segment, whose values stand in `expect`:
 
     denial_burst        minute, n
     enumeration         hour, tables, refused
@@ -47,14 +47,15 @@ tables stand in `first_seen.ndjson`: those of the month's second half are as tru
 **Requests.** `requests-*.csv.gz` has `source,request_id,class,event_id,principal`: one class for each row that a
 store's log has, several joined by `|` where either is right. `source` is aws, cloudtrail, versitygw-webhook,
 versitygw-file or minio. The rows of a bulk delete's keys (`BATCH.DELETE.OBJECT`) and of a copy's source have the id of
-their request, which stands once. `probable` is what CloudTrail leaves of signed requests: it shows no query. Where two
-principals asked for the same object within minutes, nobody can tell whose request it was.
+their request, which stands once. `probable` is what CloudTrail leaves of signed requests: it shows no query; and a
+forwarded request without a stamp whose answer was lost. Where two principals asked for the same object within minutes,
+it is not known whose request it was.
 
 **What is ordinary, and no finding**: a signed request that was never sent; a second use of a cacheable signature within
-30 s; a repetition after the store answered 503, which is no use; a request without a stamp on the proxy's key whose id
-a forward event has; a sidecar's loopback address in an event against the pod's in the log; the proxy's own address in
-the log of a forwarded request; rows of the services that `Summary.known_services` lists; rows on the proxy's key that a
-store refused for their signature, for it logs the key that was claimed.
+30 s; a repetition after the store answered 503, which is told as `signature_retried`; a request without a stamp on the
+proxy's key whose id a forward event has; a sidecar's loopback address in an event against the pod's in the log; the
+proxy's own address in the log of a forwarded request; rows of the services that `Summary.known_services` lists; rows on
+the proxy's key that a store refused for their signature, for it logs the key that was claimed.
 
 **Grants.** A grant is used if an allowed event of its principal (or of the effective principal, where there is one)
 needs its privilege on a table at or below its securable: TABLE_REMOTE_SIGN for sign and forward, TABLE_READ_DATA for

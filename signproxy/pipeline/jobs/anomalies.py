@@ -27,6 +27,15 @@ SETTLED_DAYS = 14
 
 _OBJECTS = ("sign", "forward", "vend")
 
+BURST_FIX = (
+    "Look at the reasons: a client that was changed or lost a grant can be fixed. If it tries what it was never given, "
+    "ask its owner; if the owner does not know of it, the token may be in other hands: withdraw it."
+)
+ENUMERATION_FIX = (
+    "Ask the owner of the principal what it looked for. Refusals do not tell which tables exist. If the owner does not "
+    "know of it, the token may be in other hands: withdraw it."
+)
+
 
 def denials_by_minute(events: DataFrame) -> DataFrame:
     """Count the refusals of each principal by minute; `reasons` has their codes."""
@@ -107,10 +116,7 @@ def burst_findings(bursts: DataFrame) -> DataFrame:
                 "reasons": F.max_by(F.to_json("reasons"), "n"),
             }
         ).alias("evidence"),
-        F.lit(
-            "Look at the reasons: a client that was changed or lost a grant can be mended; where it tries what it was "
-            "never given, somebody else has its token, so withdraw that."
-        ).alias("fix"),
+        F.lit(BURST_FIX).alias("fix"),
     )
 
 
@@ -125,10 +131,7 @@ def enumeration_findings(hours: DataFrame) -> DataFrame:
         evidence({"hours": F.count(F.lit(1)), "tables": F.max("tables"), "refused_tables": F.max("refused")}).alias(
             "evidence"
         ),
-        F.lit(
-            "Ask whose the principal is what it looked for. Refusals tell nobody which tables exist, but whoever tries "
-            "may have a token that is not his."
-        ).alias("fix"),
+        F.lit(ENUMERATION_FIX).alias("fix"),
     )
 
 

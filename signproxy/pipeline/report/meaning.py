@@ -31,22 +31,29 @@ def _requests(name: str, *columns: str) -> str:
 MEANINGS = {
     "denied_but_served": Meaning(
         "Refused by signproxy, served by the store",
-        "The store served a request that signproxy had refused. Somebody holds a signature or a key that does not come "
-        "from an allowed decision.",
+        "The store served a request that carries the id of a refusal. Either the store does not verify signatures, or "
+        "the request was signed past signproxy.",
         _requests("denied_but_served", "principal", "event_id", "decision", "rule_id"),
         "a",
     ),
+    "broken_off_but_served": Meaning(
+        "Broken off by signproxy, carried out by the store",
+        "signproxy ended a forwarded request with a refusal after it had begun to send it, and the store carried it "
+        "out.",
+        _requests("broken_off_but_served", "principal", "event_id", "rule_id"),
+        "a",
+    ),
     "proxy_key_without_stamp": Meaning(
-        "signproxy's own key, used by somebody else",
-        "A request was signed with signproxy's access key and carries no stamp of a decision. The client cannot take a "
-        "stamp off, so the key itself is used elsewhere.",
+        "signproxy's own key, without an event",
+        "A request was signed with signproxy's access key, and no event of the trail explains it. A client cannot "
+        "take a stamp off: either the trail lacks the event, or the key is used by another program.",
         _requests("proxy_key_without_stamp", "requester", "remote_ip", "stamp"),
         "a",
     ),
     "unknown_stamp": Meaning(
         "A stamp without a decision",
-        "The store's log has a stamp that no audit event has. Either events were lost, or somebody who can sign made "
-        "the stamp up.",
+        "The store's log has a stamp that no audit event gave. Either the event was lost or is not ingested yet, or "
+        "the stamp is made up.",
         _requests("unknown_stamp", "stamp", "requester", "remote_ip"),
         "a",
     ),
@@ -68,10 +75,17 @@ MEANINGS = {
         _requests("replay", "event_id", "principal", "event_ts", "age_seconds"),
         "a",
     ),
+    "signature_retried": Meaning(
+        "A signature that was used again after a failure",
+        "A client used a signature again after an answer that was cut off, failed or said 404: it repeats what it did "
+        "not get.",
+        _requests("signature_retried", "event_id", "principal", "bytes_sent", "object_size"),
+        "a",
+    ),
     "ip_mismatch": Meaning(
         "Signed for one address, used from another",
         "The address that asked for the signature is not the one that used it. Behind NAT or a proxy that is ordinary; "
-        "elsewhere a signature was handed on.",
+        "elsewhere a signature may have been handed on.",
         _requests("ip_mismatch", "event_id", "principal", "remote_ip", "event_ip"),
         "a",
     ),
@@ -83,14 +97,15 @@ MEANINGS = {
     ),
     "allowed_but_s3_denied": Meaning(
         "Allowed by signproxy, refused by the store",
-        "signproxy allowed it and the store refused: its own policy is narrower, or signproxy's key has lost a right.",
+        "signproxy allowed it and the store refused: its own policy may be narrower, or signproxy's key may have lost "
+        "a right.",
         _requests("allowed_but_s3_denied", "event_id", "principal", "rule_id", "error"),
         "a",
     ),
     "unattributed": Meaning(
-        "Nobody known asked for it",
-        "The store served requests that no decision, no known session and no known service explains: there is a way "
-        "to the data past signproxy.",
+        "Served, and explained by nothing",
+        "The store served requests that no event, no known session and no known service explains. Either the trail "
+        "lacks events, or there is a way to the data past signproxy.",
         _requests("unattributed", "requester", "remote_ip", "op"),
         "a",
     ),
@@ -112,7 +127,7 @@ MEANINGS = {
         "WHERE first_seq > coalesce(before, 0) + 1 OR said < last_seq - first_seq + 1\nORDER BY boot_id, number",
     ),
     "audit_chain": Meaning(
-        "A segment was exchanged",
+        "A broken chain of segments",
         "A segment says another digest of the one before it than that one has.",
         "SELECT * FROM (\n  SELECT s.boot_id, s.number, s.segment, s.previous_sha256,\n"
         "    lag(s.sha256) OVER (PARTITION BY s.boot_id ORDER BY s.number) AS before_sha256\n"
@@ -121,24 +136,24 @@ MEANINGS = {
     ),
     "audit_segment": Meaning(
         "A segment that cannot be believed",
-        "A segment of the audit trail was cut, altered, or contradicts itself or another one.",
+        "A segment of the audit trail is cut short, has another digest, or contradicts itself or another one.",
         "SELECT s.boot_id, s.number, s.segment, s.verdict, s.said, s.good, s.quarantined, s.path\nFROM segments s\n"
         "WHERE s.verdict NOT IN ('whole', 'duplicate')\nORDER BY s.boot_id, s.number",
     ),
     "denial_burst": Meaning(
         "A burst of refusals",
-        "Somebody was refused far more often in a minute than in the fourteen days before.",
+        "A principal was refused far more often in a minute than in the fourteen days before.",
         "SELECT principal, minute, n, median, mad\nFROM denial_bursts b\nWHERE n > 0{days}\nORDER BY n DESC",
         "b",
     ),
     "enumeration": Meaning(
         "Trying one table after the other",
-        "Somebody asked for unusually many different tables in a short time.",
+        "A principal asked for unusually many different tables in a short time.",
         "SELECT principal, hour, tables, refused\nFROM enumeration b\nWHERE tables > 0{days}\nORDER BY tables DESC",
         "b",
     ),
     "first_seen": Meaning(
-        "A table that somebody never touched before",
+        "A first use of a table",
         "A principal used a table for the first time.",
         "SELECT principal, catalog, namespace, b.table, access, first_ts\nFROM first_seen b\n"
         "WHERE first_ts IS NOT NULL{days}\nORDER BY first_ts",

@@ -35,13 +35,15 @@ def refusal(told: S3Answer, origin: Origin, *, closes: bool) -> bytes:
 
 def buckets(shown: BucketsShown, origin: Origin, *, closes: bool) -> bytes:
     """Return the answer to a list of buckets."""
-    body = list_buckets_xml(shown.names, prefix=shown.prefix, next_token=shown.next_token)
+    body = list_buckets_xml(
+        zip(shown.names, shown.created, strict=True), prefix=shown.prefix, next_token=shown.next_token
+    )
     return _whole(200, body, origin, closes=closes)
 
 
 def not_http() -> bytes:
     """Return the answer to bytes that are no request; they have no id either."""
-    body = error_xml("BadRequest", "Not a well-formed HTTP request", "", "")
+    body = error_xml("InvalidRequest", "The bytes are not a request of HTTP/1.1", "", "")
     return (
         f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
         f"Date: {http_date()}\r\nConnection: close\r\n\r\n"

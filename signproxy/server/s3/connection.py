@@ -14,6 +14,7 @@ from signproxy.server.limits import Hold, Limits
 from signproxy.server.s3.answers import not_http
 from signproxy.server.s3.guests import Guests
 from signproxy.server.s3.sequels import Sequels
+from signproxy.telemetry.log import get_logger
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageFault, MessageInvalid, Stalled, Truncated
 from signproxy.transfer.head import RequestHead
@@ -25,6 +26,8 @@ LINGER_SECONDS = 2.0
 LINGER_STRANGER = 64 * 1024
 LINGER_KNOWN = 16 * 1024 * 1024
 """Bytes of it that are read and forgotten: whoever is not known cannot make the server read more than a message."""
+
+_log = get_logger("signproxy.s3")
 
 _OFTEN = 64
 """Requests that are alike, after which they are looked at in any case."""
@@ -54,13 +57,14 @@ class Connection(Channel):
     """A client's connection."""
 
     __slots__ = (
-        "_alike", "_awaits", "_guests", "_handler", "_heads", "_idle", "_idle_limit", "_keepalive", "_pausing",
-        "_shape", "_task", "_underway", "facts", "sequels",
+        "_alike", "_awaits", "_backpressure", "_guests", "_handler", "_heads", "_idle", "_idle_limit", "_keepalive",
+        "_pausing", "_shape", "_task", "_underway", "facts", "sequels",
     )  # fmt: skip
 
     def __init__(self, handler: Serves, guests: Guests, keepalive: float) -> None:
         super().__init__()
         self._handler = handler
+        self._backpressure = handler.limits.backpressure
         self._heads = RequestHeads()
         self._guests = guests
         self._keepalive = keepalive
@@ -99,6 +103,7 @@ class Connection(Channel):
             or self._write_paused
             or sequels.is_busy
             or self._guests.ending
+            or self._backpressure.is_on
             or not sequels.begin(bytes(self._scratch[:nbytes]))
         ):
             super().buffer_updated(nbytes)
@@ -140,8 +145,8 @@ class Connection(Channel):
         if self._held or self._ended or self._guests.ending or self.is_full:
             self._arrival.wake()
 
-    def go_on(self, data: bytes, underway: Underway) -> None:
-        """Serve a request the general way, whose conversation with the store has begun."""
+    def go_on(self, data: bytes, underway: Underway | None) -> None:
+        """Serve a request the general way; `underway` is its conversation with the store, where one goes on."""
         self.sequels = None
         self._alike = 0
         self._underway = underway
@@ -208,11 +213,16 @@ class Connection(Channel):
             self.close()
         except (ConnectionError, Truncated):
             self.abort()
+        except Exception:  # noqa: BLE001 - the supervisor of this task: a connection without one would stay for ever
+            _log.exception("connection failed")
+            self.abort()
 
     async def _exchange(self) -> bool:
         """Wait for a request and answer it; False where none may follow."""
         if not await self._comes():
             return False
+        if self._backpressure.is_on:
+            await self._backpressure.over()
         underway, self._underway = self._underway, None
         try:
             data = await self.head(HEAD_LIMIT, HEAD_SECONDS)

@@ -18,7 +18,7 @@ from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
 from signproxy.forward.relay import SMALL
 from signproxy.forward.underway import Underway
-from signproxy.gate.forwarded import BucketsShown, Passed
+from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
@@ -26,8 +26,10 @@ from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
 from signproxy.s3.codes import s3_answer
+from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded import ForwardWire, is_bulk_delete
 from signproxy.s3.storage import Storage
+from signproxy.server import work
 from signproxy.server.bodies import FOR_TOO_MUCH
 from signproxy.server.limits import Hold, Limits
 from signproxy.server.message import read_request_id
@@ -116,10 +118,14 @@ class S3Handler:
         """
         rooms = self._rooms
         fields = head.fields
-        passage = _passage(guest.peer, fields.get("x-request-id"), fields.get("user-agent", ""))
+        event_id = new_event_id() if underway is None else underway.event_id
+        told_id, user_agent = fields.get("x-request-id"), fields.get("user-agent", "")
+        passage = _passage(rooms.gate, event_id, guest.peer, told_id, user_agent)
         passage.method = head.method
         if underway is not None:
             passage.started_ns = underway.started_ns
+            # Whatever becomes of it now, the store was sent it.
+            passage.outcome = ForwardOutcome(status=0, requests=1, stamped=underway.stamped)
         answer = Answer(guest, head, passage.event_id, passage.request_id)
         answer.closes = answer.closes or guest.ending
         body = Incoming(guest, head.body, head.length, idle=rooms.settings.limits.idle_seconds)
@@ -129,7 +135,7 @@ class S3Handler:
         except Refused as refused:
             await self._refuse(turn, refused)
         except MessageInvalid as invalid:
-            await self._refuse(turn, Refused(Reason.HTTP_INVALID, str(invalid)))
+            await self._refuse(turn, _malformed(invalid))
         except Stalled as stalled:
             await self._refuse(turn, Refused(Reason.BODY_STALLED, str(stalled)))
         except (ConnectionError, Truncated) as gone:
@@ -145,12 +151,12 @@ class S3Handler:
 
     async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
         """Answer one whose head can be read in two ways; nothing of it is believed, its method neither."""
-        passage = _passage(guest.peer, None, "")
+        passage = _passage(self._rooms.gate, new_event_id(), guest.peer, None, "")
         self.recorder.refused(passage, Reason.HTTP_INVALID, str(invalid))
         hold = self.limits.stranger(perf_counter_ns())
         if hold is None or await guest.hold_back(hold):
             origin = Origin("", "", passage.request_id, passage.event_id)
-            guest.write(refusal(s3_answer(Refused(Reason.HTTP_INVALID)), origin, closes=True))
+            guest.write(refusal(s3_answer(_malformed(invalid)), origin, closes=True))
 
     async def _pass(self, rooms: S3Rooms, turn: Turn, underway: Underway | None) -> None:
         guest, head, body, answer, passage = turn
@@ -171,6 +177,9 @@ class S3Handler:
             content = None
             if is_bulk_delete(head.method, address.raw_key, caller.raw_query):
                 content = await self._read_whole(name, body, answer)
+            if not address.bucket:
+                listed = work.of_buckets(len(rooms.gate.state.buckets))
+                self.limits.charge(name, listed, perf_counter_ns())
             passage.asked = wire = _wire(head, caller, address.bucket, address.raw_key, content)
             judged = rooms.gate.judge_forwarded(passage, subject, wire)
             passed = judged if isinstance(judged, Passed | BucketsShown) else await judged
@@ -178,7 +187,7 @@ class S3Handler:
                 passage.judged_ns = perf_counter_ns()
                 if passed.unlisted:
                     told = await self._buckets_of(rooms, turn, passed.unlisted)
-                    passed = rooms.gate.buckets_to_show(passage, subject, wire, told)
+                    passed = await rooms.gate.buckets_to_show(passage, subject, wire, told)
                 self.recorder.answered(passage)
                 answer.closes = answer.closes or not body.ended
                 guest.write(buckets(passed, turn.origin, closes=answer.closes))
@@ -192,6 +201,7 @@ class S3Handler:
                 body,
                 head,
                 answer,
+                event_id=passage.event_id,
                 seed=caller.seed,
                 document=content or b"",
                 outcome=outcome,
@@ -217,20 +227,29 @@ class S3Handler:
     def _precedents_of(self, rooms: S3Rooms) -> Precedents:
         return Precedents(rooms.callers, rooms.gate, rooms.forwarder, self.recorder, lambda: self._rooms is rooms)
 
-    async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> list[tuple[str, Storage]]:
-        """Ask storages for their buckets: which of them are shown is not theirs to say."""
+    async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> list[StoreBucket]:
+        """Ask storages for their buckets, each charged before: which of them are shown is not theirs to say."""
+        subject = turn.passage.subject
+        name = "" if subject is None else subject.caller.name
+        own = work.of_buckets(len(rooms.gate.state.buckets))
+        self.limits.charge(name, work.REQUESTS_PER_STORE * len(storages), perf_counter_ns(), own=own)
         self.recorder.reserve(turn.passage)
         turn.passage.outcome = outcome = ForwardOutcome(status=200)
-        told: list[tuple[str, Storage]] = []
+        told: list[StoreBucket] = []
+        event_id = turn.passage.event_id
         for storage in storages:
-            told += [(bucket, storage) for bucket in await rooms.forwarder.buckets(storage, turn.guest, outcome)]
+            told += await rooms.forwarder.buckets(storage, turn.guest, outcome, event_id=event_id)
+        own += work.REQUESTS_PER_STORE * len(storages)
+        self.limits.charge(name, work.of_buckets(len(told)), perf_counter_ns(), own=own)
         return told
 
     async def _read_whole(self, name: str, body: Incoming, answer: Answer) -> bytes:
         """Read the body of a bulk delete: only it says which keys are meant."""
-        left = body.left
-        if left is not None and left > MAX_BULK_DELETE:
+        left = body.left or 0
+        if left > MAX_BULK_DELETE:
             raise Refused(Reason.ENTITY_TOO_LARGE, f"{left} bytes announced for a bulk delete")
+        announced = work.of_bytes(left)
+        self.limits.charge(name, announced, perf_counter_ns())
         answer.invite()
         parts: list[bytes] = []
         size = 0
@@ -239,8 +258,10 @@ class S3Handler:
             if size > MAX_BULK_DELETE:
                 raise Refused(Reason.ENTITY_TOO_LARGE, f"more than {MAX_BULK_DELETE} bytes for a bulk delete")
             parts.append(part)
-        self.limits.charge(name, size)
-        return b"".join(parts)
+        content = b"".join(parts)
+        more = work.of_bytes(size) - announced + work.of_bulk_delete(content)
+        self.limits.charge(name, more, perf_counter_ns(), own=announced)
+        return content
 
     async def _refuse(self, turn: Turn, refused: Refused) -> None:
         guest, _, body, answer, passage = turn
@@ -272,9 +293,12 @@ class S3Handler:
         return refused
 
 
-def _passage(remote: str, request_id: str | None, user_agent: str) -> Passage:
-    event_id = new_event_id()
-    return Passage(_KIND, event_id, read_request_id(request_id, event_id), remote, user_agent)
+def _malformed(invalid: MessageInvalid) -> Refused:
+    return S3Refused(Reason.HTTP_INVALID, Fault.HTTP_MESSAGE, invalid.fault.value, detail=str(invalid))
+
+
+def _passage(gate: Gate, event_id: str, remote: str, request_id: str | None, user_agent: str) -> Passage:
+    return Passage(_KIND, event_id, read_request_id(request_id, event_id), remote, user_agent, gate.state)
 
 
 class _Kept(msgspec.Struct, frozen=True, gc=False):
@@ -300,18 +324,14 @@ def _kept_of(head: RequestHead) -> _Kept:
 
 def _wire(head: RequestHead, caller: Caller, bucket: str, raw_key: str, content: bytes | None) -> ForwardWire:
     kept = _kept.get(head.names) or _kept_of(head)
-    headers, names = tuple(compress(head.headers, kept.passed)), kept.names
-    if caller.hoisted:
-        hoisted = [header for header in caller.hoisted if header[0] not in _NOT_PASSED_ON]
-        headers += tuple(hoisted)
-        names += tuple([name for name, _ in hoisted])
     return ForwardWire(
         method=head.method,
         bucket=bucket,
         raw_key=raw_key,
         raw_query=caller.raw_query,
-        headers=headers,
-        names=names,
+        headers=tuple(compress(head.headers, kept.passed)),
+        names=kept.names,
+        hoisted=caller.hoisted,
         body=content,
         host=head.fields["host"],
         payload=caller.payload,

@@ -52,15 +52,15 @@ class Precedents:
         if shown is None:
             return None
         principal = shown.known.principal
-        passage = Passage(_KIND, "", "", served.remote_ip, served.user_agent)
-        passage.subject = subject = Subject(principal, principal)
         state = self._gate.state
+        passage = Passage(_KIND, "", "", served.remote_ip, served.user_agent, state)
+        passage.subject = subject = Subject(principal, principal)
         found = self._gate.neighbours(passage, subject, wire)
         if found is None:
             return None
         passed, neighbours = found
         repeated = self._forwarder.repeated(passed, head)
-        outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_)
+        outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_, stamped=repeated.stamped)
         sent = {spelled: at for at, (spelled, _) in enumerate(repeated.headers)}
         return Precedent(
             likeness=Likeness(head, sent, shown.signed),

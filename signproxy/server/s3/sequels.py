@@ -22,17 +22,20 @@ from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
 from signproxy.forward.quick import QuickExchange
 from signproxy.forward.repeated import Repeated
 from signproxy.forward.underway import Underway
-from signproxy.gate.recorder import Recorder
+from signproxy.gate.recorder import Recorder, decided_at
 from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
 from signproxy.server.limits import Limits
 from signproxy.server.s3.likeness import Likeness
 from signproxy.server.s3.transfers import Transfers
+from signproxy.telemetry.log import get_logger
 from signproxy.transfer.head import RequestHead, ResponseHead
 
 PATIENCE = 1.0
 """Seconds for an answer; then a task waits for it, with the limits that each phase has."""
+
+_log = get_logger("signproxy.s3")
 
 
 class Guest(Protocol):
@@ -46,8 +49,8 @@ class Guest(Protocol):
         """Take note that the request that was begun here is answered."""
         ...
 
-    def go_on(self, data: bytes, underway: Underway) -> None:
-        """Have a request served the general way, whose conversation with the store has begun."""
+    def go_on(self, data: bytes, underway: Underway | None) -> None:
+        """Have a request served the general way; `underway` is its conversation with the store, where one goes on."""
         ...
 
 
@@ -132,13 +135,19 @@ class Sequels:
             self._give_up_turn()
             return False
         judged = perf_counter_ns()
-        if not self._ask(self._exchange, name, lines, now):
+        event_id = new_event_id()
+        try:
+            asked = self._ask(self._exchange, name, event_id, lines, now)
+        except Exception:  # noqa: BLE001 - no task has this request yet: the general way answers and records it
+            _log.exception("request not begun at once")
+            asked = False
+        if not asked:
             common.recorder.give_back()
             self._give_up_turn()
             return False
         self.is_busy = True
         self._started_ns, self._judged_ns = started, judged
-        self._data, self._key, self._event_id = data, key, new_event_id()
+        self._data, self._key, self._event_id = data, key, event_id
         if self._timer is None:
             self._timer = self._loop.call_later(PATIENCE, self._look)
         return True
@@ -153,9 +162,11 @@ class Sequels:
         precedent, common, event_id, started = self._precedent, self._common, self._event_id, self._started_ns
         event = copy(precedent.event)
         event.event_id = event_id
+        event.decided_at = decided_at(now - self._judged_ns)
         event.request_id = request_id = precedent.request_id or event_id
         event.key = self._key
         event.http_status = event.upstream_status = head.status
+        event.total_us = (now - started) // 1000
         added = f"{EVENT_ID}: {event_id}\r\n"
         upstream_id = head.fields.get(REQUEST_ID)
         if upstream_id is None:
@@ -165,10 +176,15 @@ class Sequels:
         event.bytes_out = len(body)
         event.authz_us = (self._judged_ns - started) // 1000
         event.first_byte_us = event.upstream_us = (now - self._judged_ns) // 1000
-        event.total_us = (now - started) // 1000
         try:
             # The connection is there: one that is lost hands on what is under way.
             self._guest.write_soon(head_of(head, raw, added) + body)
+        except Exception:  # noqa: BLE001 - no task has this request: the general way answers and records it
+            _log.exception("request not answered at once", request_id=request_id)
+            # The store's log has the id; there is no conversation to go on with.
+            self._handed_on(Underway(None, None, None))
+            return
+        try:
             common.recorder.repeated(event, self._counts)
         finally:
             common.transfers.end(self._principal)
@@ -176,14 +192,17 @@ class Sequels:
 
     def _handed_on(self, underway: Underway) -> None:
         self.is_busy = False
-        underway.started_ns = self._started_ns
-        self._common.recorder.give_back()
-        self._give_up_turn()
-        self._guest.go_on(self._data, underway)
+        underway.started_ns, underway.event_id = self._started_ns, self._event_id
+        underway.stamped = self._precedent.repeated.stamped
+        try:
+            self._common.recorder.give_back()
+            self._give_up_turn()
+        finally:
+            self._guest.go_on(self._data, underway)
 
     def _give_up_turn(self) -> None:
-        self._common.limits.give_back(self._principal, 0)
         self._common.transfers.end(self._principal)
+        self._common.limits.give_back(self._principal, 0)
 
     def _look(self) -> None:
         """Hand on what takes too long; one timer serves many requests."""

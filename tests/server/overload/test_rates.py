@@ -9,8 +9,8 @@ import pytest
 
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
+from signproxy.server import work
 from signproxy.server.limits import (
-    BYTES_PER_REQUEST,
     HELD_PER_SECOND,
     HOLD_SECONDS,
     LONGEST_WAIT,
@@ -122,26 +122,74 @@ def test_new_settings_are_for_the_next_request() -> None:
     assert limits.admit("a", START + SECOND // 2) is None
 
 
-@pytest.mark.parametrize(("size", "more"), ((0, 0), (4095, 0), (4096, 1), (8191, 1), (150_000, 36)))
-def test_a_large_message_counts_for_what_it_costs(size: int, more: int) -> None:
-    """Bulk deletes of a thousand keys take as long as dozens of signatures; so many would starve the others."""
-    assert BYTES_PER_REQUEST == 4096
-    limits = _limits(requests_per_second=1, burst=100)
+@pytest.mark.parametrize(
+    ("cost", "more"),
+    (
+        (work.of_bytes(4095), 0),
+        (work.of_bytes(4096), 1),
+        (work.of_bytes(8191), 1),
+        (work.of_bytes(150_000), 36),
+        (work.of_bulk_delete("<Key>" * 7), 0),
+        (work.of_bulk_delete(b"<Key>" * 8), 1),
+        (work.of_bulk_delete("<Key >" * 600), 75),
+        # No more of them are read.
+        (work.of_bulk_delete(b"<Key>" * 70_000), 125),
+    ),
+)
+def test_work_counts_for_what_it_costs(cost: int, more: int) -> None:
+    """Bulk deletes of a thousand keys take as long as a hundred reads; so many would starve the others."""
+    limits = _limits(requests_per_second=1, burst=200)
     limits.admit("a", START)
-    limits.charge("a", size)
-    left = sum(limits.admit("a", START) is None for _ in range(99 - more))
-    assert left == 99 - more
+    limits.charge("a", cost, START)
+    left = sum(limits.admit("a", START) is None for _ in range(199 - more))
+    assert left == 199 - more
     assert _is_refused(limits, "a", START)
+
+
+def test_work_of_requests_that_came_together_is_refused_before_it_is_done() -> None:
+    """Each of a hundred connections is admitted before the first of them was charged: all of it would be done."""
+    limits = _limits(requests_per_second=100, burst=100)
+    for _ in range(8):
+        assert limits.admit("a", START) is None
+    # However much it is, nothing was owed.
+    limits.charge("a", 125, START)
+    with pytest.raises(Refused) as refused:
+        limits.charge("a", 125, START)
+    assert refused.value.reason is Reason.RATE_LIMITED
+    # What costs nothing is done all the same, and no other caller is concerned.
+    limits.charge("a", 0, START)
+    limits.admit("b", START)
+    limits.charge("b", 125, START)
+    # Within the longest wait an answer would be late, and is not refused.
+    limits.charge("a", 1, START + 25 * SECOND // 100)
+
+
+def test_work_of_a_caller_who_was_forgotten_counts() -> None:
+    """A request that takes long would have its work done for nothing."""
+    limits = _limits(requests_per_second=1, burst=10)
+    limits.admit("a", START)
+    limits._forget_idle(START + 3600 * SECOND)
+    limits.charge("a", 10, START + 3600 * SECOND)
+    assert _is_refused(limits, "a", START + 3600 * SECOND)
 
 
 def test_a_request_that_begins_anew_counts_once() -> None:
     """One that has to be waited for is begun twice: each would use up two."""
     limits = _limits(requests_per_second=1, burst=3)
-    for size in (0, 5_000):
+    for cost in (0, 2):
         limits.admit("a", START)
-        limits.charge("a", size)
-        limits.give_back("a", size)
+        limits.charge("a", cost, START)
+        limits.give_back("a", cost)
     assert [_is_refused(limits, "a", START) for _ in range(4)] == [False, False, False, True]
+
+
+def test_a_request_that_begins_anew_after_an_idle_sweep_is_no_fault() -> None:
+    """A request that waits while its caller is forgotten as idle would end without an answer."""
+    limits = Limits(LimitSettings())
+    limits.admit("a", 1)
+    limits._forget_idle(2**63)
+    limits.give_back("a", 2)
+    assert limits.admit("a", 2) is None
 
 
 def test_strangers_are_answered_at_once_so_often_a_second_all_together() -> None:

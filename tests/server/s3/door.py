@@ -188,12 +188,13 @@ async def opened(
     callers: LimitSettings | None = None,
     on_error: OnError = OnError.DENY,
     sink: Any = None,
+    policy: str = POLICY,
     **s3: Any,
 ) -> AsyncIterator[Door]:
     """Open a door before a store with these scripts."""
     async with AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(Upstream(*(scripts or (serve,))))
-        product = Product(POLICY % upstream.port, on_error=on_error, sink=sink)
+        product = Product(policy % upstream.port, on_error=on_error, sink=sink)
         await stack.enter_async_context(product.running())
         identities = (S3Identity.EMULATED, S3Identity.BEARER)
         settings = Settings(s3=S3Settings(**{"enabled": True, "identities": identities, **s3}))

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
+import socket
+import struct
+from datetime import datetime
+from time import time
+from typing import Any, cast
+from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from botocore.auth import S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as Keys
 
 from signproxy.audit.event import Verdict
 from signproxy.audit.sink import MemorySink
 from signproxy.config.s3 import S3LimitSettings
 from signproxy.config.settings import LimitSettings, Settings
 from signproxy.errors import Reason
+from signproxy.s3.answers import escaped
 from signproxy.s3.codes import s3_code
 from signproxy.server.s3 import handler as module
+from signproxy.server.status import grouped
+from signproxy.transfer.faults import MessageFault, MessageInvalid
 from tests.forward.upstream import Talk, serving
-from tests.server.s3.door import answer_of, opened, request, signed
+from tests.server.s3.door import REGION, Door, answer_of, opened, request, signed
 from tests.server.talk import until
+from tests.verifier import WireHttp, verify
 
 TARGET = "/data/wh/t1/data/a.parquet"
 OUTSIDE = "/data/wh/t2/data/a.parquet"
@@ -86,6 +100,84 @@ async def test_the_store_is_shown_nothing_of_how_the_caller_proved_himself() -> 
         assert "AKIAEXAMPLE0000STORE" in head
 
 
+def presigned(door: Door, method: str, target: str) -> str:
+    """Return a target as botocore presigns it, with all that stands in its query."""
+    key = door.key()
+    asked = AWSRequest(method, f"http://{door.address}{target}")
+    credentials = Keys(key.access_key_id, key.secret_access_key, key.session_token)
+    S3SigV4QueryAuth(credentials, "s3", REGION, 600).add_auth(asked)
+    parts = urlsplit(asked.url)
+    return f"{parts.path}?{parts.query}"
+
+
+async def test_a_checksum_in_the_query_of_a_presigned_upload_stays_there() -> None:
+    """The SDK for JavaScript presigns the checksum of an empty body by default: uploads through the URL were 400."""
+    target = f"{TARGET}?x-amz-checksum-crc32=AAAAAA%3D%3D&x-amz-sdk-checksum-algorithm=CRC32&x-id=PutObject"
+    async with opened(serving(b"")) as door:
+        sent_as = presigned(door, "PUT", target)
+        told = await door.ask("PUT", sent_as, who=None, headers={"Host": door.address}, body=b"content")
+        assert told.status == 200, told.body
+        sent = door.upstream.requests[0]
+        path, _, query = sent.target.partition("?")
+        assert (path, sent.body) == (TARGET, b"content")
+        assert sorted(query.split("&")) == [
+            "x-amz-checksum-crc32=AAAAAA%3D%3D", "x-amz-sdk-checksum-algorithm=CRC32", "x-id=PutObject",
+        ]  # fmt: skip
+        assert b"checksum" not in sent.head.partition(b"\r\n")[2].lower()
+        assert b"X-Amz-Signature" not in sent.head
+        lines = [line.split(": ", 1) for line in sent.head.decode("latin-1").split("\r\n")[1:-2]]
+        wire = WireHttp("PUT", sent.stamped_target, tuple((name, value) for name, value in lines), sent.body)
+        verify(wire, {"AKIAEXAMPLE0000STORE": "store+secret"}, now=time(), region=REGION)
+
+
+async def test_a_header_in_the_query_reaches_no_further_than_as_a_header() -> None:
+    """A caller that may presign would make an object public, or copy what it may not read."""
+    async with opened(serving(b"")) as door:
+        for query, reason in (
+            ("x-amz-acl=public-read", "header_value"),
+            ("X-AMZ-ACL=public-read", "header_value"),
+            ("x-amz-grant-read=uri%3Deverybody", "header_refused"),
+            ("x-amz-copy-source=%2Fdata%2Fwh%2Ft2%2Fa", "copy_source_outside"),
+            ("x-amz-decoded-content-length=3", "header_refused"),
+        ):
+            target = presigned(door, "PUT", f"{TARGET}?{query}")
+            told = await door.ask("PUT", target, who=None, headers={"Host": door.address}, body=b"")
+            assert (400 <= told.status < 404, door.events()[-1].reason) == (True, reason)
+        assert not door.upstream.requests
+
+
+OFFER = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAoAAAAAIAAAAA"}
+
+
+@pytest.mark.parametrize("headers", (OFFER, {"Expect": ""}, {"Expect": "100-continue-not"}), ids=("h2c", "", "unknown"))
+async def test_an_offer_that_a_server_may_ignore_is_ignored(headers: dict[str, str]) -> None:
+    """Java's own client offers HTTP/2 with each request, as `curl --http2` does, and was refused where S3 serves it."""
+    async with opened(serving(b"content")) as door:
+        client = await door.connect()
+        for method, body in (("GET", None), ("PUT", b"data"), ("GET", None)):
+            answer = await door.ask(method, TARGET, headers=headers, body=body, client=client)
+            assert answer.status == 200
+            assert "Upgrade" not in answer.headers
+        for sent in door.upstream.requests:
+            for name in ("connection", "upgrade", "http2-settings", "expect"):
+                assert name not in sent.head.decode().lower()
+        assert door.upstream.requests[1].body == b"data"
+        await client.close()
+
+
+async def test_what_signproxy_said_of_an_answer_may_be_sent_back() -> None:
+    """Clients that write an object's own headers back, such as `s3cmd modify`, were refused for one of ours."""
+    async with opened(serving(b"content")) as door:
+        told = (await door.ask("HEAD", TARGET)).headers
+        headers = {"x-signproxy-event-id": told["x-signproxy-event-id"], "x-amz-meta-kept": "1"}
+        assert (await door.ask("PUT", TARGET, headers=headers, body=b"data")).status == 200
+        sent = door.upstream.requests[-1].head.decode()
+        assert "x-signproxy" not in sent.partition("\r\n")[2]
+        assert "x-amz-meta-kept: 1" in sent
+        refused = await door.ask("PUT", TARGET, headers={"x-signproxy-id": "x"}, body=b"data")
+        assert (refused.status, door.events()[-1].reason) == (403, "header_refused")
+
+
 async def test_a_bucket_may_stand_in_the_host() -> None:
     """Clients that know no path style could not be used."""
     async with opened(serving(b"content"), base_domains=("s3.test",)) as door:
@@ -116,6 +208,7 @@ def _told(*names: str, token: str = "") -> bytes:
 async def test_buckets_that_clients_made_are_shown_to_whoever_may_know_of_them() -> None:
     """A client would make a bucket and not find it, or find the buckets of everybody."""
     pages = [_told("data", "made-1", "others-1", token="a b/c"), _told("made-2", "zzz")]
+    pages[0] = pages[0].replace(b"made-1</Name>", b"made-1</Name><CreationDate>2020-01-02T03:04:05.678Z</CreationDate>")
 
     async def script(talk: Talk) -> None:
         while True:
@@ -125,10 +218,17 @@ async def test_buckets_that_clients_made_are_shown_to_whoever_may_know_of_them()
     async with opened(script) as door:
         answer = await door.ask("GET", "/", who="maker")
         assert re.findall(rb"<Name>(.*?)</Name>", answer.body) == [b"made-1", b"made-2"]
+        # What the store does not say is the time since which the policy lists it, and not 1970.
+        made, listed = re.findall(rb"<CreationDate>(.*?)</CreationDate>", answer.body)
+        assert made == b"2020-01-02T03:04:05.678Z"
+        assert abs(datetime.fromisoformat(listed.decode()).timestamp() - time()) < 60
         assert [asked.target for asked in door.upstream.requests] == ["/", "/?continuation-token=a%20b%2Fc"]
         assert "AKIAEXAMPLE0000STORE" in door.upstream.requests[0].head.decode()
         event = door.event
         assert (event.call, event.decision, event.upstream_status) == ("ListBuckets", Verdict.ALLOW, 200)
+        # Each page stands in the store's log: as the event's, and not as what was never decided.
+        assert (event.method, event.stamped, event.upstream_repeats) == ("GET", True, 1)
+        assert {asked.stamp for asked in door.upstream.requests} == {event.event_id}
         answer = await door.ask("GET", "/?max-buckets=1&prefix=made-", who="maker")
         assert re.findall(rb"<Name>(.*?)</Name>", answer.body) == [b"made-1"]
         assert b"<ContinuationToken>made-1<" in answer.body
@@ -175,6 +275,23 @@ async def test_keys_of_a_bulk_delete_are_judged_one_by_one() -> None:
         assert re.findall(rb"<Code>(.*?)</Code>", answer.body) == [b"AccessDenied"]
         assert b"wh/t2" not in door.upstream.requests[-1].body
         assert door.events()[-1].refused_keys == 1
+
+
+@pytest.mark.parametrize("reference", ("&#x000002e;", "&#0000000046;", "&#46;"))
+async def test_a_decoy_does_not_take_a_refused_key_along(reference: str) -> None:
+    """A second reader took the two for one, and the metadata of a table was deleted by who may not."""
+    refused = f"wh/t1/metadata/v1.metadata{reference}json"
+    decoy = refused.replace("&", "&amp;")
+    async with opened(serving(b"<DeleteResult/>")) as door:
+        answer = await door.ask("POST", "/data?delete", body=deletion(refused, decoy, "wh/t1/data/a"))
+        document = ElementTree.fromstring(answer.body)  # noqa: S314 - of our own server
+        assert [key.text for key in document.iterfind("{*}Error/{*}Key")] == ["wh/t1/metadata/v1.metadata.json"]
+        sent = ElementTree.fromstring(door.upstream.requests[-1].body)  # noqa: S314 - as a store reads it
+        assert [key.text for key in sent.iterfind("{*}Object/{*}Key")] == [refused, "wh/t1/data/a"]
+        (event,) = door.events()
+        listed = f"{refused}\nwh/t1/data/a\n".encode()
+        assert (event.key_count, event.keys_sha256) == (2, hashlib.sha256(listed).hexdigest())
+        assert event.refused_keys == 1
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -298,6 +415,44 @@ async def test_a_store_that_does_not_answer_is_told() -> None:
         assert door.event.reason == "store_unavailable"
         # What was sent may have taken effect all the same.
         assert (door.event.bytes_in, door.event.payload) == (1, "unsigned")
+        # So the store's log has to name the event: there is no id of the store's to join by.
+        assert (door.event.upstream_request_id, door.event.stamped) == ("", True)
+        assert door.upstream.requests[0].stamp == door.event.event_id
+
+
+@pytest.mark.parametrize(("end", "reason"), (("reset", "client_gone"), ("closed", "chunk_incomplete")))
+async def test_a_client_that_leaves_within_its_upload_leaves_an_event_that_the_stores_log_names(
+    end: str, reason: str
+) -> None:
+    """The pipeline would take the half of an upload for the work of a thief who has signproxy's own key."""
+    begun = asyncio.Event()
+    targets: list[bytes] = []
+
+    async def listens(talk: Talk) -> None:
+        targets.append((await talk.head()).split(b" ", 2)[1])
+        begun.set()
+        await talk.stall()
+
+    async with opened(listens) as door:
+        client = await door.connect()
+        await client.send(request("PUT", TARGET, headers={"Content-Length": "1000000"}) + b"x" * 1000)
+        await begun.wait()
+        if end == "reset":
+            linger = struct.pack("ii", 1, 0)
+            client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        await client.close()
+        await until(lambda: bool(door.events()))
+        event = door.event
+        assert (event.reason, event.upstream_request_id, event.stamped) == (reason, "", True)
+        assert targets == [f"{TARGET}?x-signproxy-id={event.event_id}".encode()]
+
+
+async def test_a_client_cannot_choose_the_id_that_the_stores_log_names() -> None:
+    """A caller would put what it does on the account of another caller's event."""
+    async with opened() as door:
+        answer = await door.ask("GET", f"{TARGET}?x-signproxy-id=01KABCDEFGHJKMNPQRSTVWXYZ0")
+        assert (answer.status, door.event.reason, door.event.stamped) == (400, "query_reserved", False)
+        assert not door.upstream.requests
 
 
 # -- bodies ------------------------------------------------------------------------------------------------------------
@@ -521,3 +676,44 @@ async def test_draining_tells_clients_to_go_elsewhere() -> None:
         assert (answer.body, answer.headers["Connection"]) == (b"content", "close")
         assert await client.ended() == b""
         await client.close()
+
+
+async def test_a_refusal_has_one_status_wherever_it_is_told() -> None:
+    """An operator who compares the client's 403 with a 400 on the status page looks for two requests."""
+    async with opened() as door:
+        asked = {"/data?list-type=2": "list_prefix", TARGET: "anonymous_request", "/other/wh/../a": "key_dot_segment"}
+        for target, reason in asked.items():
+            told = await door.ask("GET", target, who=None if reason == "anonymous_request" else "reader")
+            (group,) = [
+                each for each in grouped(door.service.handler.recorder.refusals()) if each.last.reason == reason
+            ]
+            recorded = [event.http_status for event in door.events() if event.reason == reason]
+            assert told.status == group.status == group.last.status
+            assert recorded == [told.status]
+        # S3 tells it otherwise than Iceberg's REST catalog.
+        assert (s3_code(Reason.LIST_PREFIX).status, Reason.LIST_PREFIX.status) == (403, 400)
+
+
+@pytest.mark.parametrize("fault", MessageFault)
+async def test_a_message_that_is_refused_is_told_what_is_wrong_with_it(fault: MessageFault) -> None:
+    """`The HTTP message is not well-formed` leaves the author of a client with nothing to look for."""
+    async with opened() as door:
+        guest = _Listening()
+        await door.service.handler.serve_malformed(cast("Any", guest), MessageInvalid(fault, "a stranger's name"))
+        told = guest.written.decode()
+        assert "<Code>InvalidRequest</Code>" in told
+        assert f"<Message>The HTTP message is not well-formed: {escaped(fault.value)}.</Message>" in told
+        assert "stranger" not in told
+        assert door.event.reason == "http_invalid"
+
+
+class _Listening:
+    """A connection that keeps what is written to it."""
+
+    peer = "127.0.0.1"
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data

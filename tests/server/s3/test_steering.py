@@ -58,7 +58,9 @@ async def test_a_bulk_delete_without_its_body_is_led_to_the_listener(route: str)
         body = deletion("wh/t1/data/a")
         done = await follow(door, answer, body, **{"x-amz-checksum-algorithm": "CRC32"})
         assert done.status == 200
-        assert door.upstream.requests[0].body == body
+        # Written anew from the judged keys.
+        sent = door.upstream.requests[0].body
+        assert sent == body.replace(b"<Delete>", b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">')
         refused, led, forwarded = door.events()
         assert (refused.reason, led.reason, led.kind.value) == ("delete_without_body", "allowed", "sign")
         assert (forwarded.kind.value, forwarded.s3_op, forwarded.table) == ("forward", "DeleteObjects", "t1")
@@ -97,3 +99,17 @@ async def test_other_refusals_stay_what_they_are() -> None:
         message = sign_message("POST", uri, region="us-east-1")
         status, _, _ = await door.product.call("POST", TABLE, who="writer", body=msgspec.json.encode(message))
         assert status == Reason.ENDPOINT_UNKNOWN.status
+
+
+async def test_a_fault_while_it_is_led_is_answered_and_recorded(capfd: pytest.CaptureFixture[str]) -> None:
+    """The client would wait for an answer that never comes, and no event would tell of it."""
+
+    class Broken:
+        def steer(self, *_: object) -> None:
+            raise ZeroDivisionError
+
+    async with opened() as door:
+        door.product.handler.steering = Broken()  # type: ignore[assignment]  # the fault
+        assert (await ask(door, TABLE))[0] == Reason.INTERNAL.status
+        assert door.event.reason == "internal"
+    assert "ZeroDivisionError" in capfd.readouterr().err

@@ -1,0 +1,43 @@
+"""Do long work on the loop piece by piece, one request at a time, so that every other one has its turn in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import TypeVar
+
+from signproxy.errors import Refused
+from signproxy.s3.bulk_delete import BulkDelete, DeleteRules, reading
+from signproxy.s3.classify import content_of
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Whose long work is being done. One for all ways: a turn of the loop is never longer than one piece of it."""
+
+    __slots__ = ("one_at_a_time",)
+
+    def __init__(self) -> None:
+        self.one_at_a_time = asyncio.Lock()
+        """Hold it while there is work to be done, and never while waiting for another party."""
+
+
+async def in_pieces(work: Generator[None, None, T]) -> T:
+    """Return what a generator returns; whatever else waits for the loop is done wherever it yields."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            done: T = end.value
+            return done
+        await asyncio.sleep(0)
+
+
+async def read_in_pieces(body: bytes | str, rules: DeleteRules) -> BulkDelete | Refused:
+    """Return what a bulk delete asks for, or why it is refused: that is told once its turn among the checks comes."""
+    try:
+        content = content_of(body) if isinstance(body, str) else body
+        return await in_pieces(reading(content, rules))
+    except Refused as refused:
+        return refused

@@ -1,0 +1,156 @@
+"""The keys of a bulk delete: each is judged, those of one folder together, and others have their turn meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+
+from signproxy.errors import Reason
+from signproxy.gate.bulk_delete import AT_ONCE
+from signproxy.gate.gate import Gate
+from signproxy.inventory.resolver import PolicyResolver
+from signproxy.inventory.source import MemoryPolicySource
+from signproxy.model import ByLocation, NamedTable, Subject
+from signproxy.policy.catalog import Catalog, Table
+from signproxy.s3.request import S3Request
+from tests.gate.forward_cases import POLICY, Site, caller, delete, new_passage
+
+
+async def test_a_key_with_white_space_around_it_is_judged_like_any_other() -> None:
+    """A clean-up of everything that lies below a prefix would fail as a whole for one odd name."""
+    keys = ("wh/t1/a ", "wh/t1/metadata/v1.metadata.json ", " wh/t1/b", "wh/t1/c", "folders/ ", " stage/a")
+    passed = await Site().passed(delete(*keys), "writer")
+    assert passed.forwardable.request.delete_keys == ("wh/t1/a ", "wh/t1/c", "folders/ ")
+    assert {refused.key: refused.reason for refused in passed.refused} == {
+        # To a parser that trims, this is the metadata file.
+        "wh/t1/metadata/v1.metadata.json ": Reason.METADATA_PROTECTED,
+        " wh/t1/b": Reason.LOCATION_UNOWNED,
+        " stage/a": Reason.LOCATION_UNOWNED,
+    }
+
+
+class _Counted(PolicyResolver):
+    """Takes down for what tables are looked for: the beginning of the first key."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def resolve(self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request) -> tuple[Table, ...]:
+        self.asked.append(request.delete_keys[0][:7])
+        return super().resolve(catalog, target, request)
+
+
+@pytest.mark.parametrize(
+    ("keys", "who", "most"),
+    (
+        # Nothing lies there, and nothing may be written there: said once for all that lies beside.
+        ([f"elsewhere/{number}" for number in range(1000)], "writer", 1),
+        ([f"wh/t1/{number}" for number in range(1000)], "reader", 1),
+        # One table, a folder for each file: some at a time.
+        ([f"wh/t1/{number}/f" for number in range(1000)], "writer", 16),
+        # Each of them is a question of its own.
+        ([f"wh/t1/v{number}.metadata.json" for number in range(1000)], "writer", 1016),
+    ),
+)
+async def test_keys_of_one_folder_are_refused_together(keys: list[str], who: str, most: int) -> None:
+    """A thousand refused keys cost as much as eighty reads, and one caller could stop a worker with them."""
+    site = Site()
+    resolver = _Counted()
+    site.gate = Gate(lambda: site.state, resolver, frozenset())
+    await site.reason(delete(*keys), who)
+    assert 0 < len(resolver.asked) <= most
+
+
+async def test_a_long_bulk_delete_lets_others_have_their_turn() -> None:
+    """Probes of the pod would time out beside a caller that sends some, and every other caller wait."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    keys = [f"wh/t1/v{number}.metadata.json" for number in range(1000)]
+    assert await Site().reason(delete(*keys), "writer") is Reason.METADATA_PROTECTED
+    beside.cancel()
+    assert turns >= len(keys) // AT_ONCE
+
+
+async def test_bulk_deletes_are_judged_one_after_the_other() -> None:
+    """A turn of the loop would be as long as there are connections that send one."""
+    site = Site()
+    resolver = _Counted()
+    gate = Gate(lambda: site.state, resolver, frozenset())
+
+    async def one(prefix: str) -> None:
+        passage = new_passage()
+        passage.subject = subject = Subject.of(caller("writer"))
+        judged = gate.judge_forwarded(passage, subject, delete(*[f"{prefix}/{number}" for number in range(500)]))
+        assert inspect.isawaitable(judged)
+        await judged
+
+    await asyncio.gather(one("wh/t1/a"), one("wh/t1/b"), one("wh/t1/c"))
+    assert resolver.asked == sorted(resolver.asked)
+    assert len(resolver.asked) >= 3 * 500 // AT_ONCE
+
+
+async def test_what_is_revoked_while_keys_are_judged_is_not_deleted() -> None:
+    """A revoke is acknowledged once no worker serves by the grant, and a thousand keys take a while."""
+    site = Site()
+    revoked = MemoryPolicySource(
+        POLICY.replace("writers: {lake: [writer]}", "writers: {lake: [copier]}"), single_issuer=True
+    )
+
+    async def revoke() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        site.state = revoked.load(2)
+
+    beside = asyncio.create_task(revoke())
+    keys = [f"wh/t2/{number}" for number in range(1000)]
+    assert await site.reason(delete(*keys), "writer") is Reason.NO_REMOTE_SIGN
+    await beside
+
+
+async def test_a_folder_below_which_another_table_lies_is_not_refused_with_its_neighbours() -> None:
+    """Where tables may nest, the name of an object may be the folder of another table: each is asked for itself."""
+    policy = POLICY.replace('"s3://my-other/wh"], remote', '"s3://my-other/wh"], overlap: allowed, remote').replace(
+        'name: hidden, namespace: hr, location: "s3://my-bucket/wh/hidden"',
+        'name: hidden, namespace: hr, location: "s3://my-bucket/wh/t1/x/hidden"',
+    )
+    passed = await Site(policy).passed(delete("wh/t1/x/a", "wh/t1/x/hidden", "wh/t1/x/hidden/f", "wh/t1/x/b"), "writer")
+    assert passed.forwardable.request.delete_keys == ("wh/t1/x/a", "wh/t1/x/b")
+    assert {refused.key: refused.reason for refused in passed.refused} == {
+        "wh/t1/x/hidden": Reason.NO_REMOTE_SIGN,
+        "wh/t1/x/hidden/f": Reason.NO_REMOTE_SIGN,
+    }
+
+
+async def test_the_folder_of_a_volume_is_not_refused_with_its_neighbours() -> None:
+    """The marker of a volume's folder lies beside objects that lie nowhere."""
+    passed = await Site().passed(delete("a", "folders", "b", "folders/f"), "writer")
+    assert passed.forwardable.request.delete_keys == ("folders/f",)
+    assert {refused.key: refused.reason for refused in passed.refused} == {
+        "a": Reason.LOCATION_UNOWNED,
+        "folders": Reason.OUTSIDE_TABLE,
+        "b": Reason.LOCATION_UNOWNED,
+    }
+
+
+async def test_the_order_of_the_request_is_kept() -> None:
+    """The event's digest of the keys could not be computed again from what was asked."""
+    keys = [f"{place}/{number}" for number in range(100) for place in ("wh/t1", "elsewhere", "stage")]
+    passed = await Site().passed(delete(*keys), "writer")
+    assert passed.forwardable.request.delete_keys == tuple(key for key in keys if not key.startswith("else"))
+    assert [refused.key for refused in passed.refused] == [key for key in keys if key.startswith("else")]
+
+
+async def test_what_is_observed_holds_to_the_grammar_of_keys() -> None:
+    """A key that a store may read as another one is not served to anybody."""
+    assert await Site().reason(delete("a", "b/../c", bucket="vault"), "watched") is Reason.KEY_DOT_SEGMENT

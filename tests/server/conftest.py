@@ -1,0 +1,41 @@
+"""Serve the product to pytest-aiohttp's client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+from pytest_aiohttp.plugin import AiohttpClient
+
+from tests.listening import connect
+from tests.product import P, Product, ServeProduct
+from tests.server.facade import Front, ServeFront, front
+
+
+@pytest.fixture
+async def serve_product(aiohttp_client: AiohttpClient) -> AsyncIterator[ServeProduct]:
+    """Serve products until the test ends, each to a client of its own."""
+    served: list[Product] = []
+
+    async def start(product: P) -> P:
+        await product.serve(partial(connect, aiohttp_client))
+        served.append(product)
+        return product
+
+    yield start
+    for each in served:
+        await each.aclose()
+
+
+@pytest.fixture
+async def serve_front(aiohttp_client: AiohttpClient) -> AsyncIterator[ServeFront]:
+    """Serve products in front of scripted upstreams until the test ends, each to a client of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**changes: Any) -> Front:
+            return await stack.enter_async_context(front(partial(connect, aiohttp_client), **changes))
+
+        yield start

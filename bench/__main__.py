@@ -12,7 +12,7 @@ from types import FrameType
 
 import msgspec
 
-from bench import page, record
+from bench import instructions, page, record
 from bench.effort import FULL, SMOKE, Effort
 from bench.figures import Result
 from bench.process import LOAD_CORE, BenchFailed, end_children
@@ -23,8 +23,11 @@ SUITES = (
     "policy_scale",
     "reload",
     "workers",
+    "saturation",
+    "instructions",
     "tls",
     "fairness",
+    "amplifiers",
     "startup",
     "facade",
     "overhead",
@@ -51,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", action="append", choices=SUITES, help="a suite to run; may be repeated")
     parser.add_argument("--smoke", action="store_true", help="run briefly and record nothing")
+    parser.add_argument("--against", default="", help="a commit whose instruction counts are the must of this tree's")
     options = parser.parse_args(arguments)
+    os.environ[instructions.AGAINST] = options.against
     chosen = options.only or [suite for suite in SUITES if suite not in _ON_ITS_OWN]
     # Python ends on SIGTERM without leaving its `with` blocks, and every server of the run would go on for ever.
     signal.signal(signal.SIGTERM, _end)

@@ -20,28 +20,28 @@ from bench.load import Report, Signer, require_wrk
 from bench.process import LOAD_CORE, SERVER_CORE, BenchFailed, start, stop
 from bench.serve import Deployment, deploy
 
-_CALLERS = tuple(f"caller{number}" for number in range(8))
-_GREEDY = "greedy"
+CALLERS = tuple(f"caller{number}" for number in range(8))
+GREEDY = "greedy"
 
 _SHARE = 100
 """Requests per second that each principal is granted: twice what a caller here asks for. What the greedy one takes
 where nothing limits it is a hundred times as much."""
 
-_CONNECTIONS = 64
+CONNECTIONS = 64
 """Of whoever asks too much. wrk asks again as soon as it is answered, on each of them."""
 
-_SETTLE_SECONDS = 1.5
+SETTLE_SECONDS = 1.5
 """Until the greedy one has used up its burst, and the answers that are held back no longer come all at once."""
-_MEASURED_SECONDS = 2
+MEASURED_SECONDS = 2
 """Eight callers ask 800 times in it."""
-_RAMP_SECONDS = 1
+RAMP_SECONDS = 1
 
 _ROUNDS_PER_UNLIMITED = 3
 """What happens without limits needs no exact figure: one round in three."""
 
 _SCRIPT = Path(__file__).with_name("flood.lua")
 
-_LIMITED = {"requests_per_second": _SHARE, "burst": _SHARE}
+LIMITED = {"requests_per_second": _SHARE, "burst": _SHARE}
 _UNLIMITED = {
     "requests_per_second": 10_000_000,
     "burst": 10_000_000,
@@ -77,14 +77,14 @@ def measure(effort: Effort) -> list[Result]:
     """Let callers ask alone and beside each crowd in turns, of a server with limits and of one without."""
     rounds = max(1, effort.rounds // 2)
     with contextlib.ExitStack() as stack:
-        public_pem, tokens = make_tokens((*_CALLERS, _GREEDY))
-        limited = stack.enter_context(_serve(public_pem, tokens, _LIMITED))
+        public_pem, tokens = make_tokens((*CALLERS, GREEDY))
+        limited = stack.enter_context(_serve(public_pem, tokens, LIMITED))
         unlimited = stack.enter_context(_serve(public_pem, tokens, _UNLIMITED))
         crowds = (
             Crowd("alone", ""),
-            Crowd("principal", f"a principal at 100 times its share, {_CONNECTIONS} connections", tokens[_GREEDY]),
-            Crowd("flood", f"a flood without tokens over {_CONNECTIONS} connections"),
-            Crowd("connections", f"a flood without tokens, {_CONNECTIONS} at a time, a connection each", "", "close"),
+            Crowd("principal", f"a principal at 100 times its share, {CONNECTIONS} connections", tokens[GREEDY]),
+            Crowd("flood", f"a flood without tokens over {CONNECTIONS} connections"),
+            Crowd("connections", f"a flood without tokens, {CONNECTIONS} at a time, a connection each", "", "close"),
         )
         by_name = {crowd.name: crowd for crowd in crowds}
         waits: dict[str, list[Waits]] = {name: [] for name in by_name}
@@ -124,7 +124,7 @@ def _rows(crowd: Crowd, waits: dict[str, list[Waits]], bare: dict[str, list[Wait
     beside, alone, beside_bare, alone_bare = (
         [taken.percentile(0.99) for taken in each[name]] for each in (waits, bare) for name in (crowd.name, "alone")
     )
-    callers = f"{len(_CALLERS)} callers' p99 alone, {_MEASURED_SECONDS} s a round"
+    callers = f"{len(CALLERS)} callers' p99 alone, {MEASURED_SECONDS} s a round"
     yield result(
         f"fairness.p99_beside_{crowd.name}",
         ratios(beside, alone),
@@ -169,22 +169,22 @@ def _serve(public_pem: bytes, tokens: dict[str, str], limits: dict[str, int]) ->
         settings["listen"]["keepalive_seconds"] = 600
         deployment.config.write_text(yaml.safe_dump(settings, sort_keys=False))
         signer = stack.enter_context(deployment.serve(core=SERVER_CORE))
-        callers = tuple(ExactCaller(signer, tokens[name]) for name in _CALLERS)
+        callers = tuple(ExactCaller(signer, tokens[name]) for name in CALLERS)
         for caller in callers:
             stack.callback(caller.socket.close)
-        ask_for(callers, _RAMP_SECONDS)
+        ask_for(callers, RAMP_SECONDS)
         yield Served(deployment, signer, callers)
 
 
 def _beside(served: Served, crowd: Crowd, refusals: Refusals) -> Waits:
     """Return how long the callers waited beside a crowd."""
     if not crowd.words:
-        return ask_for(served.callers, _MEASURED_SECONDS)
+        return ask_for(served.callers, MEASURED_SECONDS)
     began = time.perf_counter()
     flood, log = _flood(served, crowd)
     try:
-        time.sleep(_SETTLE_SECONDS)
-        waits = ask_for(served.callers, _MEASURED_SECONDS)
+        time.sleep(SETTLE_SECONDS)
+        waits = ask_for(served.callers, MEASURED_SECONDS)
         flood.wait()
     finally:
         stop(flood)
@@ -204,10 +204,10 @@ def _flood(served: Served, crowd: Crowd) -> tuple[subprocess.Popen[bytes], Path]
     body, token, log = (directory / f"{crowd.name}.{kind}" for kind in ("body", "token", "wrk"))
     body.write_text(served.signer.template)
     token.write_text(crowd.token)
-    seconds = int(_SETTLE_SECONDS + _MEASURED_SECONDS + _RAMP_SECONDS)
+    seconds = int(SETTLE_SECONDS + MEASURED_SECONDS + RAMP_SECONDS)
     command = (
         # It shares its core with the callers, and must not keep them from sending in time.
-        *("nice", "-n", "19", require_wrk(), "-t1", f"-c{_CONNECTIONS}", f"-d{seconds}s", "--timeout=30s"),
+        *("nice", "-n", "19", require_wrk(), "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout=30s"),
         *(f"--script={_SCRIPT}", f"{target.scheme}://{target.netloc}/", "--", target.path, str(body)),
         *(str(token) if crowd.token else "", crowd.connection),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import uvloop
@@ -16,12 +16,20 @@ from bench.process import SERVER_CORE, answers, free_port, running, wait_until
 
 
 @contextlib.contextmanager
-def floor(template: str, token: str, answer_bytes: int, scratch: Path) -> Iterator[Signer]:
+def floor(
+    template: str,
+    token: str,
+    answer_bytes: int,
+    scratch: Path,
+    *,
+    under: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Signer]:
     """Run the empty application; it gets the same requests as the signers, and answers as many bytes."""
     url = f"http://127.0.0.1:{free_port()}/sign"
     log = scratch / "floor.log"
-    command = [sys.executable, "-m", "bench.floor", url.partition("//")[2].partition("/")[0], str(answer_bytes)]
-    with running(command, core=SERVER_CORE, log=log) as process:
+    command = [*under, sys.executable, "-m", "bench.floor", url.partition("//")[2].partition("/")[0], str(answer_bytes)]
+    with running(command, core=SERVER_CORE, log=log, env=env) as process:
         wait_until(lambda: answers(url), process, log)
         yield Signer("floor", url, (process.pid,), template, token)
 

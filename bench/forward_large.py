@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import resource
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from bench import forward_nginx
 from bench.effort import Effort
 from bench.figures import Result, in_turns, ratios, result
 from bench.forward_scene import LAKE, LARGE_BYTES, VAULT, Proxy, Scene, Store, get, put, scene
@@ -79,9 +81,17 @@ def measure(effort: Effort) -> list[Result]:
         declared, hashing = _move_declared(around, served.proxy, rounds)
         served.check_audited(rounds * sum(cell.objects for cell in CELLS))
     return [
-        *(row for cell in CELLS for row in cell_rows(cell, taken[cell.name])),
+        *(row for cell in CELLS for row in cell_rows(_with_libraries(cell), taken[cell.name])),
         *_declared_rows(declared, hashing, taken["put_c8"]["nginx"]),
     ]
+
+
+def _with_libraries(cell: Cell) -> Cell:
+    """Say of a cell over TLS by which libraries: versions of OpenSSL differ by more than a must allows."""
+    if cell.ask is not _get_tls:
+        return cell
+    libraries = f"signproxy with {ssl.OPENSSL_VERSION}, nginx with {forward_nginx.openssl()}, Envoy with its BoringSSL"
+    return msgspec.structs.replace(cell, words=f"{cell.words}; {libraries}")
 
 
 def move_in_turns(around: Scene, proxies: Sequence[Proxy], rounds: int) -> dict[str, dict[str, list[Moved]]]:
@@ -137,6 +147,13 @@ def cell_rows(cell: Cell, taken: Mapping[str, Sequence[Moved]]) -> Iterator[Resu
             unit="s/GB",
             better="lower",
             against=f"{cell.words}, {_COST}, of this machine",
+        )
+        yield result(
+            f"forward_large.{cell.name}_{name}_kernel_share",
+            [100 * moved.kernel for moved in taken[name]],
+            unit="%",
+            better="lower",
+            against="of those CPU seconds, in the kernel",
         )
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from bench.process import BenchFailed, answers, children_of, running, wait_until
+from bench.process import BenchFailed, answers, children_of, output_of, running, wait_until
 
 HEALTH = "/bench-is-ready"
 """A path that is in no bucket, answered by the server itself."""
@@ -134,6 +135,15 @@ def require_nginx() -> str:
     if path is None:
         raise BenchFailed("nginx is missing: install it by name (apt-get install -y nginx-light)")
     return path
+
+
+def openssl() -> str:
+    """Return the TLS library that nginx runs with."""
+    told = output_of([require_nginx(), "-V"])
+    found = re.search(r"running with (OpenSSL \S+)", told) or re.search(r"built with (OpenSSL \S+)", told)
+    if found is None:
+        raise BenchFailed(f"nginx does not say which OpenSSL it has: {told[:300]}")
+    return found[1]
 
 
 _PLAIN: Mapping[str, str] = {"LC_ALL": "C"}

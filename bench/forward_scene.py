@@ -92,7 +92,7 @@ def scene() -> Iterator[Scene]:
     """Run the stores beside the load, and both peers on the core of the servers."""
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="signproxy-bench-")))
-        store = stack.enter_context(_store(scratch))
+        store = stack.enter_context(stores(scratch))
         port = free_port()
         servers = forward_nginx.proxy_servers(port, store.upstreams, store.ca_file)
         nginx = stack.enter_context(forward_nginx.nginx("nginx-proxy", servers, port, scratch, core=SERVER_CORE))
@@ -116,7 +116,8 @@ def scene() -> Iterator[Scene]:
 
 
 @contextlib.contextmanager
-def _store(scratch: Path) -> Iterator[Store]:
+def stores(scratch: Path, *, core: int | None = LOAD_CORE) -> Iterator[Store]:
+    """Run the stores."""
     if shutil.disk_usage(_MEMORY).free < _MEMORY_NEEDED:
         raise BenchFailed(f"{_MEMORY} has less than {_MEMORY_NEEDED >> 20} MiB free: objects are served from memory")
     with contextlib.ExitStack() as stack:
@@ -133,7 +134,7 @@ def _store(scratch: Path) -> Iterator[Store]:
         (objects / "ca.crt").write_text(authority.pem)
         plain, tls = free_port(), free_port()
         servers = forward_nginx.store_servers(objects, plain=plain, tls=tls)
-        stack.enter_context(forward_nginx.nginx("store", servers, plain, scratch, core=LOAD_CORE))
+        stack.enter_context(forward_nginx.nginx("store", servers, plain, scratch, core=core))
         sink_port, head = stack.enter_context(sink(scratch))
         yield Store(objects, plain, tls, sink_port, head)
 

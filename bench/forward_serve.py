@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -67,13 +67,20 @@ class Forwarding(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def forwarding(store: Store) -> Iterator[Forwarding]:
+def forwarding(
+    store: Store,
+    *,
+    core: int | None = SERVER_CORE,
+    workers: int = 1,
+    under: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Forwarding]:
     """Serve in front of the stores until the block ends."""
-    with deploy() as deployment:
+    with deploy(workers=workers) as deployment:
         port = free_port()
         _write_policy(deployment, store)
         _write_settings(deployment, store, port)
-        with deployment.serve(core=SERVER_CORE) as signer:
+        with deployment.serve(core=core, under=under, env=env) as signer:
             yield Forwarding(deployment, Proxy("signproxy", port, signer.pids, deployment.caller.token))
 
 

@@ -133,4 +133,14 @@ def rows(bursts: Taken, few: Taken) -> list[Result]:
             )
             for name, taken in cost.items()
         ),
+        *(
+            result(
+                f"forward_small.{name}_kernel_share",
+                [100 * burst.kernel for burst in taken],
+                unit="%",
+                better="lower",
+                against="of that CPU time, in the kernel",
+            )
+            for name, taken in bursts.items()
+        ),
     ]

@@ -12,7 +12,7 @@ from bench import load
 from bench.forward_scene import Proxy, headers, small_target
 from bench.forward_serve import IssuedKey
 from bench.policy_files import REGION
-from bench.process import LOAD_CORE, cpu_seconds, start
+from bench.process import LOAD_CORE, Meter, start
 from bench.sign_request import COUNTER
 from signproxy.s3.sigv4 import SigningKey, amz_date
 
@@ -40,6 +40,13 @@ class Load(msgspec.Struct):
 
     def burst(self, scratch: Path, *, connections: int, seconds: int) -> load.Burst:
         """Load the proxy for some seconds; fail if a single answer was not 200."""
+        meter = Meter(self.proxy.pids)
+        report = load.finish(self.launch(scratch, connections=connections, seconds=seconds))
+        spent, kernel = meter.read()
+        return load.Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, report.max, kernel)
+
+    def launch(self, scratch: Path, *, connections: int, seconds: int, core: int | None = LOAD_CORE) -> load.Running:
+        """Start wrk against the proxy; `load.finish` collects the report."""
         self.bursts += 1
         log = scratch / f"{self.name}.wrk"
         command = (
@@ -47,10 +54,7 @@ class Load(msgspec.Struct):
             *(f"--script={Path(__file__).with_name('forward.lua')}", f"http://127.0.0.1:{self.proxy.port}/", "--"),
             *(str(self.head), str(self.bursts * _NUMBERS_PER_BURST), str(self.signatures or "")),
         )
-        before = cpu_seconds(self.proxy.pids)
-        report = load.finish(load.Running(self.name, start(command, core=LOAD_CORE, log=log), log))
-        spent = cpu_seconds(self.proxy.pids) - before
-        return load.Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, report.max)
+        return load.Running(self.name, start(command, core=core, log=log), log)
 
 
 def plain(proxy: Proxy, scratch: Path) -> Load:

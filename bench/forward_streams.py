@@ -15,8 +15,8 @@ from bench.process import (
     CALL_TIMEOUT,
     LOAD_CORE,
     BenchFailed,
+    Meter,
     answers,
-    cpu_seconds,
     free_port,
     output_of,
     running,
@@ -52,6 +52,8 @@ class Moved(msgspec.Struct, frozen=True):
     bytes: int
     seconds: float
     cpu_seconds: float
+    kernel: float = 0.0
+    """The share of it in the kernel."""
 
     @property
     def rate(self) -> float:
@@ -92,11 +94,11 @@ def move(
     head = scratch / "streams.head"
     head.write_bytes(ask.head(port))
     command = [str(load), str(port), str(head), str(ask.body or ""), str(connections), str(objects)]
-    before = cpu_seconds(pids)
+    meter = Meter(pids)
     printed = output_of(["taskset", "-c", str(LOAD_CORE), *command], timeout=_BURST_TIMEOUT)
-    spent = cpu_seconds(pids) - before
+    spent, kernel = meter.read()
     report = read_report(printed, objects)
-    return Moved(report.sent if ask.body else report.received, report.microseconds / 1e6, spent)
+    return Moved(report.sent if ask.body else report.received, report.microseconds / 1e6, spent, kernel)
 
 
 def read_report(printed: str, objects: int) -> Report:

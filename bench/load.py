@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bench import sign_request
-from bench.process import LOAD_CORE, BenchFailed, call, cpu_seconds, start
+from bench.process import LOAD_CORE, BenchFailed, Meter, call, start
 
 _SCRIPT = "unique.lua"
 _NUMBERS_PER_BURST = 10_000_000
@@ -46,6 +46,8 @@ class Burst(msgspec.Struct, frozen=True):
     p50_us: float
     p99_us: float
     max_us: float
+    kernel: float = 0.0
+    """The share of the processor time that was the kernel's."""
 
     @property
     def cpu_us(self) -> float:
@@ -92,10 +94,10 @@ def burst(
     script: str = _SCRIPT,
 ) -> Burst:
     """Load a signer for some seconds; fail if a single answer was not 200."""
-    before = cpu_seconds(signer.pids)
+    meter = Meter(signer.pids)
     report = finish(launch(signer, scratch, connections=connections, seconds=seconds, core=core, script=script))
-    spent = cpu_seconds(signer.pids) - before
-    return Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, report.max)
+    spent, kernel = meter.read()
+    return Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, report.max, kernel)
 
 
 def launch(
@@ -132,15 +134,20 @@ def launch(
 
 def finish(load: Running) -> Report:
     """Wait for a load to end; fail unless every request was answered with 200."""
-    status = load.wrk.wait()
-    output = load.log.read_text(errors="replace")
-    try:
-        report = msgspec.json.decode(output.strip().rpartition("\n")[2], type=Report)
-    except msgspec.DecodeError as error:
-        raise BenchFailed(f"wrk against {load.name} ended with {status}:\n{output}") from error
+    report = report_of(load)
     if report.not_200 or report.broken or not report.requests:
         raise BenchFailed(f"{load.name}: {report.not_200} answers were not 200, {report.broken} broke: {report}")
     return report
+
+
+def report_of(load: Running) -> Report:
+    """Wait for a load to end, and return what became of it."""
+    status = load.wrk.wait()
+    output = load.log.read_text(errors="replace")
+    try:
+        return msgspec.json.decode(output.strip().rpartition("\n")[2], type=Report)
+    except msgspec.DecodeError as error:
+        raise BenchFailed(f"wrk against {load.name} ended with {status}:\n{output}") from error
 
 
 def sign_once(signer: Signer) -> tuple[bytes, bytes]:

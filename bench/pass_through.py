@@ -53,6 +53,7 @@ def _catalog(answer: bytes) -> web.Application:
     app = web.Application()
     app.router.add_get("/v1/config", configure)
     app.router.add_get("/v1/{tail:.*}", load)
+    app.router.add_post("/v1/{tail:.*}", load)
     return app
 
 

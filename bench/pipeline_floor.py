@@ -158,11 +158,12 @@ WITH happened AS (
     )
 ), bearing AS (
     SELECT r.*, {_EVENT}, e.event_id IS NOT NULL
-        AND coalesce(r.m_bucket = e.bucket, false)
+        AND coalesce(r.m_bucket, '') = coalesce(e.bucket, '')
         AND coalesce(r.m_key, '') = CASE WHEN coalesce(e.key_count, 0) > 0 THEN '' ELSE coalesce(e.key, '') END
         AND coalesce(r.m_method = e.method, false)
         AND coalesce(suffix(r.access_key_id, nullif(e.access_key_id, '')), true) AS holds
-    FROM asked r LEFT JOIN happened e ON r.stamp = e.event_id AND e.kind = 'sign' WHERE r.stamp IS NOT NULL
+    FROM asked r LEFT JOIN happened e ON r.stamp = e.event_id
+        AND (e.kind = 'sign' OR (e.kind = 'forward' AND e.stamped)) WHERE r.stamp IS NOT NULL
 ), by_stamp AS (
     SELECT * EXCLUDE (holds), 'stamp' AS class FROM bearing WHERE holds
 ), rest AS (
@@ -191,17 +192,23 @@ WITH happened AS (
     SELECT * FROM by_session r WHERE class IS NULL AND stamp IS NULL AND NOT is_claimed AND NOT is_part
         AND requester IS NOT NULL AND method IS NOT NULL AND ts IS NOT NULL AND {{proxy}}
 ), candidates AS (
-    SELECT *, last_value(CASE WHEN principal <> before_who THEN before_at END IGNORE NULLS) OVER (
+    SELECT *, last_value(CASE WHEN principal <> before_who THEN before_until END IGNORE NULLS) OVER (
         PARTITION BY p_bucket, p_key, p_method, p_ip ORDER BY p_at
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS p_other
     FROM (
-        SELECT *, lag(principal) OVER w AS before_who, lag(p_at) OVER w AS before_at FROM (
+        SELECT *, lag(principal) OVER w AS before_who, lag(p_until) OVER w AS before_until FROM (
             SELECT *, bucket AS p_bucket, method AS p_method,
                 CASE WHEN coalesce(key_count, 0) > 0 THEN '' ELSE coalesce(key, '') END AS p_key,
-                CASE WHEN regexp_matches(coalesce(remote_ip, ''), '{{loopback}}') THEN '' ELSE remote_ip END AS p_ip,
-                floor(epoch(ts))::BIGINT - 2 AS p_at
-            FROM happened WHERE kind = 'sign' AND decision = 'allow' AND (NOT coalesce(stamped, false)
-                OR bucket IN (SELECT bucket FROM asking WHERE source = 'cloudtrail')))
+                CASE WHEN kind = 'forward' OR regexp_matches(coalesce(remote_ip, ''), '{{loopback}}') THEN ''
+                    ELSE remote_ip END AS p_ip,
+                floor(epoch(ts))::BIGINT - 2
+                    - CASE WHEN kind = 'forward' THEN coalesce(total_us, 0) // 1000000 ELSE 0 END AS p_at,
+                floor(epoch(ts))::BIGINT - 2 + {{reach}} AS p_until
+            FROM happened WHERE ((kind = 'sign' AND decision = 'allow') OR (kind = 'forward'
+                    AND (decision <> 'deny' OR coalesce(upstream_us, 0) > 0)
+                    AND (coalesce(upstream_request_id, '') = '' OR coalesce(upstream_repeats, 0) > 0)))
+                AND (NOT coalesce(stamped, false)
+                    OR bucket IN (SELECT bucket FROM asking WHERE source = 'cloudtrail')))
         WINDOW w AS (PARTITION BY p_bucket, p_key, p_method, p_ip ORDER BY p_at))
 ), probes AS (
     SELECT *, unnest(list_distinct([coalesce(remote_ip, ''), ''])) AS p_ip, floor(epoch(ts))::BIGINT AS p_at,
@@ -211,7 +218,7 @@ WITH happened AS (
     SELECT r.* EXCLUDE ({", ".join(f"e_{name}" for name in _TOLD)}, p_at, p_key), {_FIRST}
     FROM probes r ASOF JOIN candidates e ON r.bucket = e.p_bucket AND r.p_key = e.p_key AND r.method = e.p_method
         AND r.p_ip = e.p_ip AND r.p_at >= e.p_at
-    WHERE r.p_at - e.p_at <= {{reach}} AND (e.p_other IS NULL OR r.p_at - e.p_other > {{reach}})
+    WHERE r.p_at <= e.p_until AND (e.p_other IS NULL OR r.p_at > e.p_other)
 ), found AS (
     SELECT DISTINCT ON (request_key) * EXCLUDE (p_ip) REPLACE ('probable' AS class)
     FROM near ORDER BY request_key, p_ip = ''

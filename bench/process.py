@@ -170,6 +170,29 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return total / _NANOSECONDS
 
 
+class Meter:
+    """What processes spend from its making on."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+        self._cpu, self._ticks = cpu_seconds(pids), _ticks(pids)
+
+    def read(self) -> tuple[float, float]:
+        """Return the seconds on a core, and the share of them in the kernel."""
+        user, kernel = (now - then for now, then in zip(_ticks(self._pids), self._ticks, strict=True))
+        return cpu_seconds(self._pids) - self._cpu, kernel / max(1, user + kernel)
+
+
+def _ticks(pids: Iterable[int]) -> tuple[int, int]:
+    """Return the ticks of processes in user space and in the kernel: good for a share, too coarse for a sum."""
+    user = kernel = 0
+    for pid in pids:
+        # The second field is a name, which may hold anything but ends with the last bracket.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        user, kernel = user + int(fields[11]), kernel + int(fields[12])
+    return user, kernel
+
+
 def memory_mib(pid: int, field: str) -> float:
     """Return a field of /proc/PID/status (`VmRSS`, `VmHWM`) in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class Deployment(msgspec.Struct, frozen=True):
     admin_port: int
     workers: int = 1
     scheme: str = "http"
+    sealed: bool = False
+    """Whether events go into sealed segments, and not into one file."""
 
     @property
     def config(self) -> Path:
@@ -57,15 +59,29 @@ class Deployment(msgspec.Struct, frozen=True):
         """The file that events are written to."""
         return self.directory / "audit.jsonl"
 
+    @property
+    def segments(self) -> Path:
+        """The directory that segments are written below."""
+        return self.directory / "segments"
+
     def command(self) -> list[str]:
         """Return the command line that serves."""
         return [sys.executable, "-m", "signproxy", "serve", "--config", str(self.config)]
 
     @contextlib.contextmanager
-    def serve(self, *, core: int | None = SERVER_CORE) -> Iterator[Signer]:
-        """Serve for the length of a block; with several workers their supervisor is the first of the processes."""
+    def serve(
+        self,
+        *,
+        core: int | None = SERVER_CORE,
+        under: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Iterator[Signer]:
+        """Serve for the length of a block; with several workers their supervisor is the first of the processes.
+
+        `under` is the command line of a tool that the server runs under.
+        """
         log = self.directory / "serve.log"
-        with running(self.command(), core=core, log=log) as process:
+        with running([*under, *self.command()], core=core, log=log, env=env) as process:
             wait_until(partial(answers, f"http://127.0.0.1:{self.admin_port}/readyz"), process, log)
             yield self.signer((process.pid, *(children_of(process.pid) if self.workers > 1 else ())))
 
@@ -86,11 +102,11 @@ class Deployment(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def deploy(*, tables: int = TABLES, workers: int = 1, tls: bool = False) -> Iterator[Deployment]:
+def deploy(*, tables: int = TABLES, workers: int = 1, tls: bool = False, sealed: bool = False) -> Iterator[Deployment]:
     """Write a deployment into a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="signproxy-bench-") as name:
         deployment = Deployment(
-            Path(name), make_caller(), free_port(), free_port(), workers, "https" if tls else "http"
+            Path(name), make_caller(), free_port(), free_port(), workers, "https" if tls else "http", sealed
         )
         if tls:
             Authority().issue("127.0.0.1").write(deployment.directory)
@@ -135,7 +151,9 @@ def settings(deployment: Deployment) -> dict[str, Any]:
             "providers": {"static": {"class": "static", "properties": {"file": str(deployment.key_file)}}},
         },
         "storages": {STORAGE: {"credentials": "static", "hosts": ["aws"]}},
-        "audit": {"sink": "file", "path": str(deployment.audit_file)},
+        "audit": {"sink": "segments", "directory": str(deployment.segments)}
+        if deployment.sealed
+        else {"sink": "file", "path": str(deployment.audit_file)},
     }
 
 

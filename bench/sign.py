@@ -90,4 +90,14 @@ def _results(bursts: dict[str, list[load.Burst]], alone: dict[str, list[load.Bur
             result(f"sign.{name}_cpu_us", taken, unit="us", better="lower", against="CPU per request, of this machine")
             for name, taken in cpu.items()
         ),
+        *(
+            result(
+                f"sign.{name}_kernel_share",
+                [100 * burst.kernel for burst in taken],
+                unit="%",
+                better="lower",
+                against="of that CPU time, in the kernel",
+            )
+            for name, taken in bursts.items()
+        ),
     ]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from bench import load, sign_request
 from bench.effort import Effort
 from bench.figures import Result, ratios, result
-from bench.process import SERVER_CORE, BenchFailed, cpu_seconds, memory_mib, start, stop
+from bench.process import SERVER_CORE, BenchFailed, call, cpu_seconds, memory_mib, start, stop
 from bench.serve import Deployment, deploy
 
 _AGAINST = "python -c 'import aiohttp.web'"
@@ -42,7 +42,6 @@ def measure(effort: Effort) -> list[Result]:
     cpus: list[float] = []
     import_walls: list[float] = []
     import_cpus: list[float] = []
-    residents: list[float] = []
     with deploy(tables=_POLICY_TABLES) as deployment:
         _import_aiohttp()  # the first one reads the disk
         _start_and_sign(deployment)
@@ -55,7 +54,7 @@ def measure(effort: Effort) -> list[Result]:
             cpus.append(cpu)
         readies = [_until_ready(deployment) for _ in range(min(effort.starts, _READY_SAMPLES))]
         samples = min(effort.rounds, _IDLE_SAMPLES)
-        residents = [_idle_memory(deployment) for _ in range(samples)]
+        residents, scraped = zip(*(_idle_memory(deployment) for _ in range(samples)), strict=True)
         loaded = [_loaded_memory(deployment, effort) for _ in range(samples)]
         botocore = imported_modules(deployment, "botocore")
     return [
@@ -96,6 +95,14 @@ def measure(effort: Effort) -> list[Result]:
             must=60,
             goal=55,
             against="VmRSS after the first signature, with RS256, policy, file sink and uvloop",
+        ),
+        result(
+            "startup.scraped_rss_mib",
+            scraped,
+            unit="MiB",
+            better="lower",
+            goal=60,
+            against="the same process after its first scrape, which imports prometheus_client",
         ),
         result(
             "startup.loaded_rss_mib",
@@ -152,12 +159,17 @@ def _start_and_sign(deployment: Deployment) -> tuple[float, float]:
         stop(process)
 
 
-def _idle_memory(deployment: Deployment) -> float:
+def _idle_memory(deployment: Deployment) -> tuple[float, float]:
+    """Return what a process holds that signed once, and after a scrape."""
     process = start(deployment.command(), core=SERVER_CORE, log=deployment.directory / "serve.log")
     try:
         _first_signature(deployment, process)
         time.sleep(_SETTLE_SECONDS)
-        return memory_mib(process.pid, "VmRSS")
+        idle = memory_mib(process.pid, "VmRSS")
+        status, metrics = call("GET", f"http://127.0.0.1:{deployment.admin_port}/metrics")
+        if status != 200:
+            raise BenchFailed(f"no metrics: {status} {metrics[:200]!r}")
+        return idle, memory_mib(process.pid, "VmRSS")
     finally:
         stop(process)
 

@@ -61,7 +61,7 @@ class Wire:
 
     def send(self, wire: WireHttp) -> Answer:
         """Send a request and return its answer; once more if the server had closed the idle connection."""
-        content = _bytes_of(wire)
+        content = bytes_of(wire)
         reused = self._socket is not None
         try:
             return self._exchange(content, wire.method)
@@ -153,7 +153,7 @@ class _ClosedIdle(Exception):
     """The server closed the connection before it wrote anything."""
 
 
-def _bytes_of(wire: WireHttp) -> bytes:
+def bytes_of(wire: WireHttp) -> bytes:
     """Write the request; nothing is added but how long the body is, without which there is none."""
     body = wire.body or b""
     lines = [f"{wire.method} {wire.target} HTTP/1.1"]

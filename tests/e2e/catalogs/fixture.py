@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.e2e.catalogs import install
@@ -15,14 +16,13 @@ NAME = "Iceberg REST fixture"
 
 
 @contextmanager
-def run(directory: Path, site: Site) -> Iterator[RunningCatalog]:
-    """Run the fixture in an empty directory."""
+def run(directory: Path, site: Site, **more: str) -> Iterator[RunningCatalog]:
+    """Run the fixture in an empty directory; `more` are properties of it, with underscores for dashes."""
     java, class_path = install.fixture()
     (port,) = free_ports(1)
     asked = directory / "asked.json"
-    asked.write_text(
-        json.dumps({"port": port, "authority": site.authority.url, "properties": _properties(directory, site)})
-    )
+    properties = _properties(directory, site) | {name.replace("_", "-"): value for name, value in more.items()}
+    asked.write_text(json.dumps({"port": port, "authority": site.authority.url, "properties": properties}))
     # `Server` gives no standard input.
     command = (java, "-Xmx256m", "-cp", class_path, "org.apache.iceberg.rest.CatalogServer", str(asked))
     server = Server("fixture", command, directory)
@@ -59,3 +59,5 @@ def _properties(directory: Path, site: Site) -> dict[str, str]:
 
 
 ICEBERG_FIXTURE = CatalogKind("fixture", install.FIXTURE_VERSION, run)
+UNIQUE_FIXTURE = CatalogKind("fixture-unique", install.FIXTURE_VERSION, partial(run, unique_table_location="true"))
+"""The same, as the page on the facade advises: no two tables of one name get one location."""

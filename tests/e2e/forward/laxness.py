@@ -216,7 +216,7 @@ def _twice(scene: Scene) -> WireHttp:
 NOBODY: frozenset[str] = frozenset()
 _DENIED = frozenset({"AccessDenied"})
 _MISMATCH = frozenset({"SignatureDoesNotMatch"})
-_PATH = frozenset({"400", "InvalidRequest", "InvalidURI", "InvalidArgument", "AccessDenied"})
+_PATH = frozenset({"InvalidRequest", "InvalidURI", "InvalidArgument", "AccessDenied"})
 _CHUNKS = frozenset({"SignatureDoesNotMatch", "AccessDenied"})
 _CUT = frozenset({"IncompleteBody", "InvalidRequest", "MalformedTrailerError"})
 _TRAILER = frozenset({"SignatureDoesNotMatch", "IncompleteBody", "InvalidRequest", "MalformedTrailerError"})

@@ -193,6 +193,17 @@ def copies(session: Session) -> None:
 
 def presigned(session: Session) -> None:
     session.presigned("put", "PUT", "object", body=BODY)
+    # As the SDK for JavaScript presigns an upload: the checksum is that of a body which is not there yet.
+    checksum = "x-amz-checksum-crc32=AAAAAA%3D%3D&x-amz-sdk-checksum-algorithm=CRC32"
+    session.presigned("put, with a checksum in the query", "PUT", "object", f"{checksum}&x-id=PutObject", body=BODY)
+    session.presigned(
+        "put, with metadata in the query", "PUT", "named", f"{checksum}&x-amz-meta-a=voil%C3%A0", body=BODY
+    )
+    session.presigned("head named", "HEAD", "named", "x-amz-checksum-mode=ENABLED")
+    upload_id = session.begin("parts")
+    part = f"partNumber=1&uploadId={upload_id}&x-id=UploadPart"
+    session.presigned("part, with a checksum in the query", "PUT", "parts", f"{checksum}&{part}", body=BODY)
+    session.presigned("list parts", "GET", "parts", f"uploadId={upload_id}")
     session.presigned("get", "GET", "object")
     session.presigned("head", "HEAD", "object")
     session.presigned("list", "GET", "", "list-type=2&prefix=")

@@ -25,7 +25,7 @@ _DATES = frozenset({"last-modified"})
 
 # What stands in an answer's document and is another one each time, or in each bucket.
 _ELEMENTS = re.compile(
-    rb"<(LastModified|CreationDate|Initiated|RequestId|HostId|RequestTime|ServerTime|StringToSign|CanonicalRequest"
+    rb"<(LastModified|Initiated|RequestId|HostId|RequestTime|ServerTime|StringToSign|CanonicalRequest"
     rb"|StringToSignBytes|CanonicalRequestBytes|SignatureProvided|AWSAccessKeyId|Resource|Key|BucketName|Location"
     rb"|NextContinuationToken|ContinuationToken|NextUploadIdMarker|UploadIdMarker|UploadId|Message)>[^<]*</\1>"
 )

@@ -27,6 +27,7 @@ _ACCOUNT = "it expects its own access key to be an account of the store, as an o
 _ADMIN = "the store's own administration, which is no S3"
 _FIRST = "of two faults the other one is told, or the same refusal in other words: it stops at the first byte"
 _FORM = "a form of a browser carries its signature in the body: without one in the head nobody is served"
+_CODE = "it expects the code `400`, which is none of S3's: a refusal names the rule that a key breaks"
 _PADDED = "a dot segment with blanks around it, which some stores trim"
 _STRICTER = "S3 itself refuses what this store takes"
 _UNSIGNED = "an unsigned request: nobody is served who does not say who he is"
@@ -52,6 +53,9 @@ OWN = {
         """,
         _ADMIN: """
             IAM_CreateBucket_empty_owner_header IAM_CreateBucket_non_existing_user
+        """,
+        _CODE: """
+            PutObject_invalid_object_names
         """,
         _FIRST: """
             Server_large_http_header UnsignedStreamingPayloadTrailer_incomplete_body

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -16,7 +18,7 @@ from tests.e2e.catalogs.lakehouse import Plan, run_lakehouse
 from tests.e2e.clients import install
 from tests.e2e.forward.door import CATALOG, Door, run_door, storage_of, table_policy
 from tests.e2e.forward.session import Session
-from tests.e2e.forward.signer import Endpoint
+from tests.e2e.forward.signer import Endpoint, Payload, Shape, target_of, upload
 from tests.e2e.pipeline.evidence import Asked, Scene
 from tests.e2e.pipeline.receiver import Log, run_receiver
 from tests.e2e.spark.drive import LAKE, SECOND, SECOND_TABLES, Job
@@ -26,7 +28,7 @@ from tests.e2e.spark.install import RELEASES
 from tests.e2e.stores import RunningStore, minio, versitygw
 from tests.e2e.stores.direct import Owner
 from tests.e2e.stores.process import status_of
-from tests.e2e.wire import Wire
+from tests.e2e.wire import Wire, bytes_of
 from tests.verifier import WireHttp
 
 STORES: dict[str, tuple[str, Callable[..., AbstractContextManager[RunningStore]]]] = {
@@ -39,6 +41,9 @@ NAMESPACE = "sales"
 WRITABLE, READABLE, CLOSED = "orders", "customers", "denied"
 OPEN = "open"
 """Below this everybody may read, without any keys."""
+
+LEFT = "left.parquet"
+"""An object that a client began to upload, and went away."""
 
 KEYS = ("data/city=São Paulo/a.parquet", "data/sum=a+b=1/a.parquet", "data/city=a%2Fb/a.parquet", "data/a b.parquet")
 """Names on which logs disagree how they are written."""
@@ -211,10 +216,22 @@ def _have_forwarded(door: Door, bucket: str) -> None:
             "head": session.ask("head", "HEAD", f"{prefix}/forwarded é.parquet"),
             "missing": session.ask("missing", "GET", f"{prefix}/nothing"),
             "list": session.ask("list", "GET", "", f"list-type=2&prefix={prefix.replace('/', '%2F')}%2F"),
+            "list 1": session.ask("list 1", "GET", "", f"prefix={prefix.replace('/', '%2F')}%2F"),
             "closed": session.ask("closed", "GET", f"wh/{CLOSED}/data/file"),
             "delete": session.ask("delete", "DELETE", f"{prefix}/forwarded é.parquet"),
         }
     statuses = {name: answer.status for name, answer in answers.items()}
     assert statuses == {
-        "put": 200, "get": 200, "range": 206, "head": 200, "missing": 404, "list": 200, "closed": 403, "delete": 204,
+        "put": 200, "get": 200, "range": 206, "head": 200, "missing": 404, "list": 200, "list 1": 200, "closed": 403,
+        "delete": 204,
     }  # fmt: skip
+    _leave_within_an_upload(endpoint, f"{bucket}/{prefix}/{LEFT}")
+
+
+def _leave_within_an_upload(endpoint: Endpoint, path: str) -> None:
+    """Go away as a client does that is killed: neither it nor signproxy ever hears what the store made of it."""
+    content = bytes_of(upload(endpoint, "PUT", target_of(path), body=b"x" * 4_000_000, shape=Shape(Payload.UNSIGNED)))
+    with socket.create_connection(("127.0.0.1", endpoint.port)) as connection:
+        connection.sendall(content[:2_000_000])
+        # The store has its head by then.
+        time.sleep(1)

@@ -17,15 +17,19 @@ from bench.effort import Effort
 from bench.exact import RATE, ExactCaller, Waits, ask_for
 from bench.fairness import CALLERS, CONNECTIONS, GREEDY, LIMITED, MEASURED_SECONDS, RAMP_SECONDS, SETTLE_SECONDS
 from bench.figures import Result, in_turns, ratios, result
-from bench.floods import LEARNED, Flood, floods, names_answer
+from bench.floods import LEARNED, LISTED, MADE, Flood, floods, names_answer, store
 from bench.load import Report, Signer, require_wrk
 from bench.pass_through import upstream
-from bench.policy_files import BUCKET, STORAGE
+from bench.policy_files import BUCKET, CATALOG, STORAGE
 from bench.process import LOAD_CORE, SERVER_CORE, BenchFailed, call, free_port, start, stop
 from bench.serve import Deployment, deploy
 
 _SCRIPT = Path(__file__).with_name("raw.lua")
 _ALONE = "alone"
+_MAKER = "maker"
+"""A caller for whose list of buckets the store has to be asked."""
+_STORE = "store"
+"""The storage that is there."""
 _STORAGES = 50
 _BUCKETS_EACH = 20
 """Of storages that nothing lies in: each is judged for a list of buckets."""
@@ -46,8 +50,8 @@ class Beside(msgspec.Struct):
 def measure(effort: Effort) -> list[Result]:
     """Let callers ask alone and beside each flood in turns."""
     rounds = max(1, effort.rounds // 3)
-    public_pem, tokens = make_tokens((*CALLERS, GREEDY))
-    by_name = {flood.name: flood for flood in floods(tokens[GREEDY])}
+    public_pem, tokens = make_tokens((*CALLERS, GREEDY, _MAKER))
+    by_name = {flood.name: flood for flood in floods(tokens[GREEDY], tokens[_MAKER])}
     seen = {name: Beside() for name in (_ALONE, *by_name)}
     with _serve(public_pem, tokens) as (deployment, port, callers):
         for number in range(rounds):
@@ -83,9 +87,10 @@ def _serve(public_pem: bytes, tokens: dict[str, str]) -> Iterator[tuple[Deployme
     with deploy() as deployment, contextlib.ExitStack() as stack:
         (deployment.directory / "issuer.pem").write_bytes(public_pem)
         catalog = stack.enter_context(upstream(names_answer(), deployment.directory))
-        _write_policy(deployment, tokens)
+        asked = stack.enter_context(store(deployment.directory))
+        _write_policy(deployment, tokens, asked)
         port = free_port()
-        _write_settings(deployment, catalog, port)
+        _write_settings(deployment, catalog, asked, port)
         signer: Signer = stack.enter_context(deployment.serve(core=SERVER_CORE))
         callers = tuple(ExactCaller(signer, tokens[name]) for name in CALLERS)
         for caller in callers:
@@ -94,7 +99,7 @@ def _serve(public_pem: bytes, tokens: dict[str, str]) -> Iterator[tuple[Deployme
         yield deployment, port, callers
 
 
-def _write_policy(deployment: Deployment, tokens: dict[str, str]) -> None:
+def _write_policy(deployment: Deployment, tokens: dict[str, str], asked: str) -> None:
     path = deployment.directory / "policy" / "policy.yaml"
     policy = yaml.safe_load(path.read_text())
     (rights,) = policy["principals"].values()
@@ -103,6 +108,14 @@ def _write_policy(deployment: Deployment, tokens: dict[str, str]) -> None:
     for number in range(_STORAGES):
         buckets = [f"{BUCKET}-{number}-{bucket}" for bucket in range(_BUCKETS_EACH)]
         policy["storages"][f"more-{number}"] = {**kind, "buckets": buckets}
+    policy["storages"][_STORE] = {
+        **{name: value for name, value in kind.items() if name != "stamp"},
+        "kind": "s3-compatible",
+        "buckets": [LISTED],
+        "endpoints": [{"url": asked, "styles": ["path"]}],
+        "checks_unsigned_headers": True,
+        "checks_payload_hash": True,
+    }
     every = list(policy["storages"])
     (first,) = policy["catalogs"].values()
     first["storages"] = every
@@ -115,10 +128,20 @@ def _write_policy(deployment: Deployment, tokens: dict[str, str]) -> None:
     policy["catalog_roles"][LEARNED] = ["manager"]
     policy["principal_roles"]["engineers"][LEARNED] = ["manager"]
     policy["grants"] = [{"catalog": LEARNED, "role": "manager", "privileges": ["CATALOG_MANAGE_CONTENT"]}]
+    policy["volumes"] = [
+        {"name": name, "storage": _STORE, "bucket": bucket, "operations": "all", "keys": "s3"}
+        for name, bucket in ((LISTED, LISTED), (_MAKER, f"{MADE}*"))
+    ]
+    policy["principal_roles"]["makers"] = {CATALOG: [_MAKER]}
+    policy["principals"][f"bench/{_MAKER}"] = {"roles": ["makers"]}
+    policy["catalog_roles"][CATALOG] += [LISTED, _MAKER]
+    policy["principal_roles"]["engineers"][CATALOG].append(LISTED)
+    for name in (LISTED, _MAKER):
+        policy["grants"].append({"catalog": CATALOG, "role": name, "volume": name, "privileges": ["VOLUME_WRITE_DATA"]})
     path.write_text(yaml.safe_dump(policy, sort_keys=False))
 
 
-def _write_settings(deployment: Deployment, catalog: str, port: int) -> None:
+def _write_settings(deployment: Deployment, catalog: str, asked: str, port: int) -> None:
     secret = deployment.directory / "secret"
     secret.write_text(secrets.token_hex(32))
     secret.chmod(0o600)
@@ -130,6 +153,7 @@ def _write_settings(deployment: Deployment, catalog: str, port: int) -> None:
     (binding,) = settings["storages"].values()
     for number in range(_STORAGES):
         settings["storages"][f"more-{number}"] = binding
+    settings["storages"][_STORE] = {**binding, "hosts": [asked.removeprefix("http://")]}
     # Between two rounds of one flood the callers wait for all the others.
     settings["listen"]["keepalive_seconds"] = 600
     deployment.config.write_text(yaml.safe_dump(settings, sort_keys=False))

@@ -34,6 +34,8 @@ LAST_RETRY_SECONDS = 5.0
 """A failed batch is written again after ever longer pauses; the last is how late a freed disk is noticed."""
 
 _FULL = "the queue is full"
+_WAKING = (0, GATHERED_EVENTS - 1)
+"""Lengths of the queue at which an arrival is worth a look, besides all from half of its limit on."""
 
 _log = get_logger("signproxy.audit")
 
@@ -48,9 +50,9 @@ class AuditTrail:
     """
 
     __slots__ = (
-        "_aside", "_budget", "_callers", "_changing", "_closed", "_closing", "_dropped", "_encoder", "_errors",
-        "_give_up", "_high", "_in_hand", "_limit", "_low", "_on_error", "_policy", "_problem", "_queue", "_refused",
-        "_room", "_seq", "_sink", "_stalled_after", "_thread", "_unsafe_since", "_wake", "_waking", "_written",
+        "_aside", "_behind_since", "_budget", "_callers", "_changing", "_closed", "_closing", "_dropped", "_encoder",
+        "_errors", "_give_up", "_in_hand", "_limit", "_on_error", "_policy", "_problem", "_queue", "_refused",
+        "_reserved", "_room", "_seq", "_sink", "_stalled_after", "_thread", "_unsafe_since", "_wake", "_written",
         "boot_id", "fell_behind",
     )  # fmt: skip
 
@@ -68,17 +70,15 @@ class AuditTrail:
         self._callers = CallerBudget()
         self._on_error = on_error
         self._limit = limit
-        self._high, self._low = limit // 2, limit // 4
-        # Lengths of the queue at which an arrival is worth a look. It grows by one, so that none of them is skipped.
-        self._waking = (0, GATHERED_EVENTS - 1, self._high)
+        self._reserved = 0
         self.fell_behind: Callable[[], None] = lambda: None
-        """Called by `accept` and `fulfil` when half of the queue is full."""
+        """Called when half of what is not reserved is full, and again once the writer took some; never by `close`."""
         self._encoder = LineEncoder(self.boot_id)
         self._queue: deque[Accepted] = deque()
         # How long the queue may get: the limit, or 0 while nothing may be accepted. One comparison for both.
         self._room = 0
         self._stalled_after = inf
-        self._seq = self._written = self._in_hand = 0
+        self._seq = self._written = self._in_hand = self._behind_since = 0
         # Unix time of the first event that was handed to the sink and not flushed; 0 where there is none.
         self._unsafe_since = 0.0
         self._dropped = self._refused = self._errors = 0
@@ -108,12 +108,13 @@ class AuditTrail:
             self._accept_over_limit(event)
             return True
         at = time()
-        queued = len(self._queue)
-        if queued >= self._room or at > self._stalled_after:
+        queued, room = len(self._queue), self._room
+        used = queued + self._reserved
+        if used >= room or at > self._stalled_after:
             return self._accept_with_care(event, at)
         self._seq += 1
         self._queue.append((self._seq, at, event))
-        if queued in self._waking:
+        if queued in _WAKING or used + queued >= room:
             self._look_at(queued)
         return True
 
@@ -136,31 +137,30 @@ class AuditTrail:
     def reserve_at_once(self) -> bool:
         """Keep a place as `reserve` does where nothing stands against it; else False, and nothing has happened."""
         with self._changing:
-            if len(self._queue) >= self._room or time() > self._stalled_after:
+            queued, room = len(self._queue), self._room
+            used = queued + self._reserved
+            if used >= room or time() > self._stalled_after:
                 return False
-            # A place that is kept is one that nobody else can have.
-            self._limit -= 1
-            self._room -= 1
+            # A place that is kept is one that no other event can have.
+            self._reserved += 1
+        if used + queued >= room:
+            self._look_at(queued)
         return True
 
     def give_back(self) -> None:
         """Give up a place for an event that will not come."""
         with self._changing:
-            self._limit += 1
-            if self._room:
-                self._room += 1
+            self._reserved -= 1
 
     def fulfil(self, event: AuditEvent) -> None:
         """Take over the event for which a place was kept, however the writer is doing by now."""
         with self._changing:
-            self._limit += 1
+            self._reserved -= 1
             if self._closed:
                 # Nobody writes any more: the hole in the numbers shows that one is missing.
                 self._seq += 1
                 self._dropped += 1
                 return
-            if self._room:
-                self._room += 1
             self._append(event, time())
 
     def accept_anonymous(self, event: AuditEvent) -> None:
@@ -175,10 +175,9 @@ class AuditTrail:
 
     def roll(self) -> None:
         """Write what a budget's window put aside, once it is over. A timer calls it, so that it is not kept long."""
-        if self._budget.is_over:
-            self._settle(self._budget)
-        if self._callers.is_over:
-            self._settle(self._callers)
+        for budget in (self._budget, self._callers):
+            if budget.is_over:
+                self._settle(budget)
 
     def reopen(self) -> None:
         """Let the sink begin anew under its name, as a rotation of files needs it."""
@@ -187,6 +186,7 @@ class AuditTrail:
 
     def close(self, timeout: float) -> int:
         """Accept nothing more, write what was accepted, and return how many events that did not succeed for."""
+        self.fell_behind = lambda: None
         self._settle(self._budget)
         self._settle(self._callers)
         with self._changing:
@@ -205,26 +205,18 @@ class AuditTrail:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a writer that nothing is wrong with has more than a quarter of the queue before it."""
-        return len(self._queue) > self._low and self._problem_at(time()) in ("", _FULL)
+        """Whether a writer that nothing is wrong with has more than a quarter of what is not reserved before it."""
+        return 4 * len(self._queue) > self._limit - self._reserved and self._problem_at(time()) in ("", _FULL)
 
     @property
     def state(self) -> TrailState:
         """How the trail is doing."""
         now = time()
         problem = self._problem_at(now)
-        queued = len(self._queue) + self._in_hand
-        counts = (queued, self._written, self._dropped, self._refused, self._errors)
-        return TrailState(not problem, problem, *counts, self._unsafe_for(now))
-
-    def _unsafe_for(self, now: float) -> float:
-        oldest = self._unsafe_since
-        if not oldest:
-            try:
-                oldest = self._queue[0][1]
-            except IndexError:
-                return 0.0
-        return max(0.0, now - oldest)
+        counts = (len(self._queue) + self._in_hand, self._written, self._dropped, self._refused, self._errors)
+        oldest = self._oldest
+        unsafe_since = self._unsafe_since or (now if oldest is None else oldest[1])
+        return TrailState(not problem, problem, *counts, max(0.0, now - unsafe_since))
 
     def _accept_over_limit(self, event: AuditEvent) -> None:
         """Record it like a stranger's: nothing is served, so the answer needs no proof."""
@@ -245,13 +237,11 @@ class AuditTrail:
     # -- when something is wrong, or just was ------------------------------------------------------------------------
 
     def _problem_at(self, now: float) -> str:
-        if self._closed:
-            return "closed"
-        if self._problem:
-            return self._problem
+        if self._closed or self._problem:
+            return "closed" if self._closed else self._problem
         if now > self._stalled_after:
             return f"a write takes longer than {STALL_SECONDS:.0f} s"
-        if len(self._queue) >= self._limit:
+        if len(self._queue) + self._reserved >= self._limit:
             return _FULL
         return "" if self._thread.is_alive() else "the writer is not running"
 
@@ -273,12 +263,10 @@ class AuditTrail:
         # Which policy was in force is all that an event of the trail's own needs to borrow.
         self._policy = (event.policy_rev, event.policy_epoch)
         problem = self._open(at)
-        if not problem:
-            self._append(event, at)
-        elif self._on_error is OnError.ALLOW and len(self._queue) < self._room:
-            self._append(event, at)
-            problem = ""
-        return problem
+        if problem and (self._on_error is OnError.DENY or len(self._queue) + self._reserved >= self._room):
+            return problem
+        self._append(event, at)
+        return ""
 
     def _open(self, at: float) -> str:
         """Open the queue again if that is possible, or return why it is not."""
@@ -297,13 +285,24 @@ class AuditTrail:
         queued = len(self._queue)
         self._seq += 1
         self._queue.append((self._seq, at, event))
-        if queued in self._waking:
+        if queued in _WAKING or queued + queued + self._reserved >= self._limit:
             self._look_at(queued)
 
     def _look_at(self, queued: int) -> None:
         self._wake.set()
-        if queued and queued == self._high:
-            self.fell_behind()
+        if queued + queued + self._reserved >= self._limit:
+            oldest = self._oldest
+            # Once while the writer takes nothing: beside a disk that stands still, a pause helps nobody.
+            if oldest is not None and oldest[0] != self._behind_since:
+                self._behind_since = oldest[0]
+                self.fell_behind()
+
+    @property
+    def _oldest(self) -> Accepted | None:
+        try:
+            return self._queue[0]
+        except IndexError:
+            return None  # The writer may have taken it just now.
 
     def _write_aside(self, at: float) -> None:
         """Leave one event per kind for the requests that were turned away because of the trail itself."""

@@ -7,20 +7,44 @@ given twice, and none differs from a judged one by its case alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Raw
 
+from signproxy.catalog import json_object
 from signproxy.catalog.call import CallKind, CatalogCall
-from signproxy.catalog.json_object import JsonInvalid, check_spelling, read_list, read_object, read_string
-from signproxy.catalog.names import name_problem, namespace_problem
+from signproxy.catalog.json_object import JsonInvalid, Most, check_spelling, read_list, read_object, read_string
+from signproxy.catalog.names import MAX_LEVELS, MAX_NAME, name_problem, namespace_problem
 from signproxy.errors import Reason, Refused
 from signproxy.model import NAMESPACE_SEPARATOR
 
+MAX_COMMAS = 128 * 1024
+"""Of one body, those inside strings included. The parser cannot be interrupted, and this bounds what it finds in one
+go: 131,072 members take 30 ms. A schema of 25,000 columns has fewer, as have the updates that expire 60,000 snapshots
+one by one."""
 MAX_TABLES = 10_000
 """Of one transaction; each is judged by itself."""
+MAX_REQUIREMENTS = 10_000
+"""Of one table. Java sends one for each branch at most."""
+MAX_UPDATES = 50_000
+"""Of one table. Commits have tens; Java's older versions expire each snapshot with an update of its own."""
+MAX_MEMBERS = 1000
+"""Of any object but properties: the specification has none with more than twenty."""
+MAX_PROPERTIES = 10_000
+"""Of one table or namespace, in one call or update."""
+MAX_NAMESPACE = 12 * (MAX_NAME + MAX_LEVELS)
+"""Bytes of a namespace as JSON: JSON writes no character in more than twelve."""
 AT_ONCE = 32
-"""Of them: what is read, or judged, before others have their turn."""
+"""Tables of a transaction that are judged before others have their turn."""
+
+_BYTES_PER_PART = 512
+"""The parser passes over so many in the time in which one member is looked at."""
+
+_TABLES = Most(MAX_TABLES, "tables of a transaction")
+_REQUIREMENTS = Most(MAX_REQUIREMENTS, "requirements of a table")
+_MEMBERS = Most(MAX_MEMBERS, "members of an object")
+_LEVELS = Most(MAX_LEVELS, "levels of a namespace")
 
 Place = tuple[str, str]
 """A namespace, its levels joined by U+001F, and the name of a table or view in it."""
@@ -66,112 +90,195 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
 CallBody = NamespaceCreation | Creation | Renaming | Commit | Transaction
 
 
+class Charges(Protocol):
+    """Takes down what the parts of one body cost, before they are read. Each method may raise Refused."""
+
+    def tables(self, count: int) -> None:
+        """Charge tables of a transaction: each is judged besides."""
+        ...
+
+    def parts(self, count: int) -> None:
+        """Charge members of objects and elements of arrays."""
+        ...
+
+
+class Pace:
+    """How far one body is read: its parts are charged before they are read, and others have their turn in between."""
+
+    __slots__ = ("_charges", "_done")
+
+    def __init__(self, charges: Charges) -> None:
+        self._charges = charges
+        self._done = 0
+
+    def tables(self, changes: Raw) -> list[Raw]:
+        """Return the tables of a transaction. Raise JsonInvalid."""
+        found = read_list(changes, _TABLES)
+        self._charges.tables(len(found))
+        self.done(0, changes)
+        return found
+
+    def elements(self, array: Raw, most: Most) -> list[Raw]:
+        """Return the elements of an array; null has none. Raise JsonInvalid."""
+        if array == _NULL:
+            return []
+        found = read_list(array, most)
+        self._charges.parts(len(found))
+        self.done(0, array)
+        return found
+
+    def members(self, content: bytes | Raw) -> dict[str, Raw]:
+        """Return the members of an object. Raise JsonInvalid."""
+        found = read_object(content, _MEMBERS, self._charges.parts)
+        self.done(1 + len(found), content)
+        return found
+
+    def done(self, parts: int, text: bytes | Raw = b"") -> None:
+        """Take down that so many parts were looked at, and that the parser passed over a text."""
+        self._done += parts + len(memoryview(text)) // _BYTES_PER_PART
+
+    def charge(self, parts: int) -> None:
+        """Charge parts that are read by other means."""
+        self._charges.parts(parts)
+
+    def is_due(self) -> bool:
+        """Whether others are to have their turn now."""
+        if self._done < json_object.AT_ONCE:
+            return False
+        self._done = 0
+        return True
+
+
+class ReadBody(NamedTuple):
+    """A body as far as it was read."""
+
+    said: CallBody | None
+    """What it names; None for a kind of call whose path says all."""
+    changes: list[dict[str, Raw]]
+    """The body's own members; of a transaction those of each table."""
+
+
 def reads_body(kind: CallKind) -> bool:
     """Whether the body says what the call is about, so that it has to be there whole before it is judged."""
-    return kind in _READERS or kind is CallKind.COMMIT_TRANSACTION
+    return kind in _READERS or kind in _IN_PIECES
 
 
-def read_body(call: CatalogCall, content: bytes) -> CallBody | None:
-    """Return what the body names; None where it is not looked at, or `read_transaction` does. Raise Refused."""
-    read = _READERS.get(call.kind)
-    if read is None:
-        return None
+def commas_in(kind: CallKind, content: bytes) -> int:
+    """Return how many commas a body has: no parser finds more values in it, but for one. Raise Refused for too many."""
+    found = content.count(b",")
+    if found > MAX_COMMAS:
+        raise Refused(
+            Reason.MESSAGE_MALFORMED, f"{kind.name.lower()}: {found} commas, at most {MAX_COMMAS} are in a body"
+        )
+    return found
+
+
+def read_body(call: CatalogCall, content: bytes, pace: Pace) -> Generator[None, None, ReadBody]:
+    """Return what the body names, and what was read of it. `commas_in` has bounded it.
+
+    Raise Refused (MESSAGE_MALFORMED), or what `pace` raises.
+    """
     try:
-        return read(call, read_object(content))
+        members = pace.members(content)
+        if pace.is_due():
+            yield
+        if call.kind in _IN_PIECES:
+            return (yield from _IN_PIECES[call.kind](call, members, pace))
+        read = _READERS.get(call.kind)
+        return ReadBody(None if read is None else read(members, pace), [members])
     except JsonInvalid as invalid:
         raise Refused(Reason.MESSAGE_MALFORMED, f"{call.kind.name.lower()}: {invalid}") from None
 
 
-def _namespace_creation(_: CatalogCall, body: dict[str, Raw]) -> NamespaceCreation:
+def _namespace_creation(body: dict[str, Raw], pace: Pace) -> NamespaceCreation:
     check_spelling(body, frozenset({"namespace"}))
-    return NamespaceCreation(_levels(_member(body, "namespace")))
+    return NamespaceCreation(_levels(_member(body, "namespace"), pace))
 
 
-def _table_creation(_: CatalogCall, body: dict[str, Raw]) -> Creation:
+def _table_creation(body: dict[str, Raw], _: Pace) -> Creation:
     check_spelling(body, frozenset({"name", "stage-create"}))
     return Creation(_name(body), staged=_is_true(body, "stage-create"))
 
 
-def _registration(_: CatalogCall, body: dict[str, Raw]) -> Creation:
+def _registration(body: dict[str, Raw], _: Pace) -> Creation:
     check_spelling(body, frozenset({"name", "overwrite"}))
     return Creation(_name(body), overwrite=_is_true(body, "overwrite"))
 
 
-def _renaming(_: CatalogCall, body: dict[str, Raw]) -> Renaming:
+def _renaming(body: dict[str, Raw], pace: Pace) -> Renaming:
     check_spelling(body, frozenset({"source", "destination"}))
-    return Renaming(_place(_member(body, "source")), _place(_member(body, "destination")))
+    return Renaming(_place(_member(body, "source"), pace), _place(_member(body, "destination"), pace))
 
 
-def _commit(call: CatalogCall, body: dict[str, Raw]) -> Commit:
+def _commit(call: CatalogCall, body: dict[str, Raw], pace: Pace) -> Generator[None, None, ReadBody]:
     """Read a commit to the table or view of the path; what the body calls it must be the same."""
-    commit = _change(body, (call.namespace, call.name))
+    commit = yield from _change(body, (call.namespace, call.name), pace)
     if commit.place != (call.namespace, call.name):
         raise JsonInvalid("identifier is not the table of the path")
-    return commit
+    return ReadBody(commit, [body])
 
 
-def read_transaction(content: bytes, charge: Callable[[int], None]) -> Generator[None, None, Transaction]:
-    """Return what a transaction changes; others have their turn between some tables and the next ones.
-
-    How many they are is told to `charge` before they are read. Raise Refused (MESSAGE_MALFORMED), or what that raises.
-    """
-    try:
-        body = read_object(content)
-        yield
-        check_spelling(body, frozenset({"table-changes"}))
-        changes = read_list(_member(body, "table-changes"))
-        if len(changes) > MAX_TABLES:
-            raise JsonInvalid(f"{len(changes)} tables, at most {MAX_TABLES} are changed at a time")  # noqa: TRY301 - told with the others
-        charge(len(changes))
-        commits: list[Commit] = []
-        for start in range(0, len(changes), AT_ONCE):
+def _transaction(_: CatalogCall, body: dict[str, Raw], pace: Pace) -> Generator[None, None, ReadBody]:
+    check_spelling(body, frozenset({"table-changes"}))
+    changes: list[dict[str, Raw]] = []
+    commits: list[Commit] = []
+    for change in pace.tables(_member(body, "table-changes")):
+        if pace.is_due():
             yield
-            commits += [_change(read_object(change), None) for change in changes[start : start + AT_ONCE]]
-    except JsonInvalid as invalid:
-        raise Refused(Reason.MESSAGE_MALFORMED, f"commit_transaction: {invalid}") from None
-    return Transaction(tuple(commits))
+        changes.append(pace.members(change))
+        commits.append((yield from _change(changes[-1], None, pace)))
+    return ReadBody(Transaction(tuple(commits)), changes)
 
 
-_READERS: dict[CallKind, Callable[[CatalogCall, dict[str, Raw]], CallBody]] = {
+_READERS: dict[CallKind, Callable[[dict[str, Raw], Pace], CallBody]] = {
     CallKind.CREATE_NAMESPACE: _namespace_creation,
     CallKind.CREATE_TABLE: _table_creation,
     CallKind.REGISTER_TABLE: _registration,
-    CallKind.UPDATE_TABLE: _commit,
     CallKind.RENAME_TABLE: _renaming,
     CallKind.CREATE_VIEW: _table_creation,
-    CallKind.REPLACE_VIEW: _commit,
     CallKind.RENAME_VIEW: _renaming,
     CallKind.REGISTER_VIEW: _registration,
+}
+_IN_PIECES: dict[CallKind, Callable[[CatalogCall, dict[str, Raw], Pace], Generator[None, None, ReadBody]]] = {
+    CallKind.UPDATE_TABLE: _commit,
+    CallKind.REPLACE_VIEW: _commit,
+    CallKind.COMMIT_TRANSACTION: _transaction,
 }
 
 _NULL = Raw(b"null")
 
 
-def _change(body: dict[str, Raw], place: Place | None) -> Commit:
+def _change(body: dict[str, Raw], place: Place | None, pace: Pace) -> Generator[None, None, Commit]:
     check_spelling(body, frozenset({"identifier", "requirements"}))
     identifier = body.get("identifier")
     if place is None or (identifier is not None and identifier != _NULL):
-        place = _place(_member(body, "identifier"))
-    requirements = body.get("requirements")
-    asserted = [] if requirements is None or requirements == _NULL else read_list(requirements)
-    return Commit(place, creates=any(map(_asserts_create, asserted)))
+        place = _place(_member(body, "identifier"), pace)
+    for requirement in pace.elements(body.get("requirements", _NULL), _REQUIREMENTS):
+        if pace.is_due():
+            yield
+        if _asserts_create(requirement, pace):
+            return Commit(place, creates=True)
+    return Commit(place)
 
 
-def _asserts_create(requirement: Raw) -> bool:
-    members = read_object(requirement)
+def _asserts_create(requirement: Raw, pace: Pace) -> bool:
+    members = pace.members(requirement)
     check_spelling(members, frozenset({"type"}))
     # Java reads the type in any case.
     return read_string(_member(members, "type")).lower() == "assert-create"
 
 
-def _place(identifier: Raw) -> Place:
-    members = read_object(identifier)
+def _place(identifier: Raw, pace: Pace) -> Place:
+    members = pace.members(identifier)
     check_spelling(members, frozenset({"namespace", "name"}))
-    return _levels(_member(members, "namespace")), _name(members)
+    return _levels(_member(members, "namespace"), pace), _name(members)
 
 
-def _levels(value: Raw) -> str:
-    levels = [read_string(level) for level in read_list(value)]
+def _levels(value: Raw, pace: Pace) -> str:
+    size = len(memoryview(value))
+    if size > MAX_NAMESPACE:
+        raise JsonInvalid(f"namespace of {size} bytes, at most {MAX_NAMESPACE} are read")
+    levels = [read_string(level) for level in pace.elements(value, _LEVELS)]
     namespace = NAMESPACE_SEPARATOR.join(levels)
     # One level that holds a separator would be two here.
     problem = namespace_problem(namespace) or ("" if namespace.count(NAMESPACE_SEPARATOR) < len(levels) else "splits")

@@ -5,14 +5,23 @@ They are the caller's choice, and nothing else: the upstream may store whatever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable
 
 import msgspec
 from msgspec import Raw
 
 from signproxy.catalog.call import CallKind, CatalogCall
-from signproxy.catalog.call_body import AT_ONCE, CallBody, Commit, Creation, NamespaceCreation, Transaction
-from signproxy.catalog.json_object import JsonInvalid, check_spelling, read_list, read_object, read_string
+from signproxy.catalog.call_body import (
+    MAX_PROPERTIES,
+    MAX_UPDATES,
+    Commit,
+    Creation,
+    NamespaceCreation,
+    Pace,
+    ReadBody,
+    Transaction,
+)
+from signproxy.catalog.json_object import JsonInvalid, Most, check_spelling, object_in_pieces, read_string
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.catalog_draft import LOCATION_PROPERTIES
 
@@ -21,6 +30,9 @@ NAMESPACE_LOCATION = "location"
 
 _NAMESPACE_PROPERTIES = frozenset({NAMESPACE_LOCATION, "default-base-location", "managed-location"})
 """What catalogs call it. A property that differs by its case alone is judged as well."""
+
+_UPDATES = Most(MAX_UPDATES, "updates of a table")
+_PROPERTIES = Most(MAX_PROPERTIES, "properties")
 
 
 class ChosenLocations(msgspec.Struct, frozen=True, gc=False):
@@ -39,115 +51,121 @@ def may_choose(kind: CallKind) -> bool:
     return kind in _READERS
 
 
-def read_chosen(
-    call: CatalogCall, body: CallBody | None, content: bytes
-) -> Generator[None, None, tuple[ChosenLocations, ...]]:
-    """Return what the call chooses; nothing where the upstream is left to choose. `body` is what names it.
+def read_chosen(call: CatalogCall, body: ReadBody, pace: Pace) -> Generator[None, None, tuple[ChosenLocations, ...]]:
+    """Return what the call chooses; nothing where the upstream is left to choose.
 
-    Others have their turn between some tables of a transaction and the next ones. Raise Refused (MESSAGE_MALFORMED) for
-    a choice that two parsers could read as two.
+    Raise Refused (MESSAGE_MALFORMED) for a choice that two parsers could read as two, or what `pace` raises.
     """
     read = _READERS.get(call.kind)
     if read is None:
         return ()
-    chosen: list[ChosenLocations] = []
     try:
-        for number, each in enumerate(read(call, body, read_object(content)), 1):
-            if each.locations:
-                chosen.append(each)
-            if number % AT_ONCE == 0:
-                yield
+        chosen = yield from read(call, body, pace)
     except JsonInvalid as invalid:
         raise Refused(Reason.MESSAGE_MALFORMED, f"{call.kind.name.lower()}: {invalid}") from None
-    return tuple(chosen)
+    return tuple(each for each in chosen if each.locations)
 
 
-def _of_creation(call: CatalogCall, body: CallBody | None, members: dict[str, Raw]) -> Iterator[ChosenLocations]:
+_Choices = Generator[None, None, Iterable[ChosenLocations]]
+
+
+def _of_creation(call: CatalogCall, body: ReadBody, pace: Pace) -> _Choices:
+    (members,) = body.changes
     check_spelling(members, frozenset({"location", "properties"}))
-    name = body.name if isinstance(body, Creation) else ""
-    yield ChosenLocations(call.namespace, name, (*_text(members, "location"), *_of_properties(members, "properties")))
+    name = body.said.name if isinstance(body.said, Creation) else ""
+    found = yield from _of_properties(members, "properties", pace)
+    return (ChosenLocations(call.namespace, name, (*_text(members, "location"), *found)),)
 
 
-def _of_registration(call: CatalogCall, body: CallBody | None, members: dict[str, Raw]) -> Iterator[ChosenLocations]:
+def _of_registration(call: CatalogCall, body: ReadBody, _: Pace) -> _Choices:
+    yield from ()
+    (members,) = body.changes
     check_spelling(members, frozenset({"metadata-location"}))
-    name = body.name if isinstance(body, Creation) else ""
+    name = body.said.name if isinstance(body.said, Creation) else ""
     # What is in the file is known once the upstream has read it; the table can lie around the file at best.
     folders = tuple(file.rpartition("/")[0] for file in _text(members, "metadata-location"))
-    yield ChosenLocations(call.namespace, name, folders)
+    return (ChosenLocations(call.namespace, name, folders),)
 
 
-def _of_commit(_: CatalogCall, body: CallBody | None, members: dict[str, Raw]) -> Iterator[ChosenLocations]:
-    if isinstance(body, Commit):
-        yield _of_change(body, members)
+def _of_commits(_: CatalogCall, body: ReadBody, pace: Pace) -> _Choices:
+    match body.said:
+        case Commit() as commit:
+            commits: tuple[Commit, ...] = (commit,)
+        case Transaction(commits):
+            pass
+        case _:
+            commits = ()
+    chosen: list[ChosenLocations] = []
+    for commit, change in zip(commits, body.changes, strict=True):
+        chosen.append((yield from _of_change(commit, change, pace)))
+    return chosen
 
 
-def _of_transaction(_: CatalogCall, body: CallBody | None, members: dict[str, Raw]) -> Iterator[ChosenLocations]:
-    changes = read_list(members["table-changes"])
-    commits = body.commits if isinstance(body, Transaction) else ()
-    for commit, change in zip(commits, changes, strict=True):
-        yield _of_change(commit, read_object(change))
-
-
-def _of_namespace(_: CatalogCall, body: CallBody | None, members: dict[str, Raw]) -> Iterator[ChosenLocations]:
+def _of_namespace(_: CatalogCall, body: ReadBody, pace: Pace) -> _Choices:
+    (members,) = body.changes
     check_spelling(members, frozenset({"properties"}))
-    namespace = body.namespace if isinstance(body, NamespaceCreation) else ""
-    yield ChosenLocations(namespace, "", tuple(_of_namespace_properties(members, "properties")))
+    namespace = body.said.namespace if isinstance(body.said, NamespaceCreation) else ""
+    found = yield from _of_namespace_properties(members, "properties", pace)
+    return (ChosenLocations(namespace, "", found),)
 
 
-def _of_namespace_change(call: CatalogCall, _: CallBody | None, members: dict[str, Raw]) -> Iterator[ChosenLocations]:
+def _of_namespace_change(call: CatalogCall, body: ReadBody, pace: Pace) -> _Choices:
+    (members,) = body.changes
     check_spelling(members, frozenset({"updates"}))
-    found = tuple(_of_namespace_properties(members, "updates"))
-    yield ChosenLocations(call.namespace, "", found, creates=False)
+    found = yield from _of_namespace_properties(members, "updates", pace)
+    return (ChosenLocations(call.namespace, "", found, creates=False),)
 
 
-_Reader = Callable[[CatalogCall, CallBody | None, dict[str, Raw]], Iterator[ChosenLocations]]
-
-_READERS: dict[CallKind, _Reader] = {
+_READERS: dict[CallKind, Callable[[CatalogCall, ReadBody, Pace], _Choices]] = {
     CallKind.CREATE_NAMESPACE: _of_namespace,
     CallKind.UPDATE_NAMESPACE: _of_namespace_change,
     CallKind.CREATE_TABLE: _of_creation,
     CallKind.REGISTER_TABLE: _of_registration,
-    CallKind.UPDATE_TABLE: _of_commit,
-    CallKind.COMMIT_TRANSACTION: _of_transaction,
+    CallKind.UPDATE_TABLE: _of_commits,
+    CallKind.COMMIT_TRANSACTION: _of_commits,
 }
 
 _NULL = Raw(b"null")
 
 
-def _of_change(commit: Commit, change: dict[str, Raw]) -> ChosenLocations:
+def _of_change(commit: Commit, change: dict[str, Raw], pace: Pace) -> Generator[None, None, ChosenLocations]:
     check_spelling(change, frozenset({"updates"}))
-    updates = change.get("updates", _NULL)
     found: list[str] = []
-    for update in () if updates == _NULL else read_list(updates):
-        members = read_object(update)
+    for update in pace.elements(change.get("updates", _NULL), _UPDATES):
+        if pace.is_due():
+            yield
+        members = pace.members(update)
         check_spelling(members, frozenset({"action", "location", "updates", "updated"}))
         # Java reads the action in any case.
         match "".join(_text(members, "action")).lower():
             case "set-location":
                 found += _text(members, "location")
             case "set-properties":
-                # The second is the former name of the first, and is still read.
-                found += (*_of_properties(members, "updates"), *_of_properties(members, "updated"))
+                found += yield from _of_properties(members, "updates", pace)
+                # The former name of the same member, which is still read.
+                found += yield from _of_properties(members, "updated", pace)
             case _:
                 pass
     return ChosenLocations(*commit.place, tuple(found), creates=commit.creates)
 
 
-def _of_properties(members: dict[str, Raw], name: str) -> Iterator[str]:
-    properties = members.get(name, _NULL)
-    if properties != _NULL:
-        given = read_object(properties)
-        for key in LOCATION_PROPERTIES:
-            yield from _text(given, key)
+def _of_properties(members: dict[str, Raw], name: str, pace: Pace) -> Generator[None, None, tuple[str, ...]]:
+    given = yield from _properties(members, name, pace)
+    return tuple(text for key in LOCATION_PROPERTIES for text in _text(given, key))
 
 
-def _of_namespace_properties(members: dict[str, Raw], name: str) -> Iterator[str]:
+def _of_namespace_properties(members: dict[str, Raw], name: str, pace: Pace) -> Generator[None, None, tuple[str, ...]]:
+    given = yield from _properties(members, name, pace)
+    return tuple(text for key in given if key.casefold() in _NAMESPACE_PROPERTIES for text in _text(given, key))
+
+
+def _properties(members: dict[str, Raw], name: str, pace: Pace) -> Generator[None, None, dict[str, Raw]]:
     properties = members.get(name, _NULL)
-    if properties != _NULL:
-        given = read_object(properties)
-        for key in given:
-            if key.casefold() in _NAMESPACE_PROPERTIES:
-                yield from _text(given, key)
+    if properties == _NULL:
+        return {}
+    given = yield from object_in_pieces(properties, _PROPERTIES, pace.charge)
+    pace.done(len(given))
+    return given
 
 
 def _text(members: dict[str, Raw], name: str) -> tuple[str, ...]:

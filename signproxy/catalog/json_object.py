@@ -7,8 +7,9 @@ and judged besides must not hold any, or signproxy would judge one table and its
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -42,6 +43,23 @@ class JsonInvalid(ValueError):
     """The text is no JSON object that everybody reads alike."""
 
 
+class Most(NamedTuple):
+    """How many of something are read at most; `of` is what a refusal calls them."""
+
+    limit: int
+    of: str
+
+    def check(self, found: int) -> None:
+        """Raise JsonInvalid for more of them."""
+        if found > self.limit:
+            raise JsonInvalid(f"{found} {self.of}, at most {self.limit} are read")
+
+
+ANY = Most(sys.maxsize, "members")
+AT_ONCE = 256
+"""Members that are looked at before others have their turn: a third of a millisecond."""
+
+
 class Members:
     """An object of which two levels were read; what lies deeper is neither parsed nor copied."""
 
@@ -67,17 +85,43 @@ def read_members(content: bytes) -> Members:
     return Members(content, values, _spans(content, values))
 
 
-def read_object(content: bytes) -> dict[str, Raw]:
-    """Return the members of an object, none of them given twice. Raise JsonInvalid."""
+def read_object(content: bytes, most: Most = ANY, count: Callable[[int], None] | None = None) -> dict[str, Raw]:
+    """Return the members of an object, none of them given twice. Raise JsonInvalid.
+
+    How many there are is told to `count` before they are looked at.
+    """
+    looking = object_in_pieces(content, most, count)
+    while True:
+        try:
+            next(looking)
+        except StopIteration as end:
+            members: dict[str, Raw] = end.value
+            return members
+
+
+def object_in_pieces(
+    content: bytes, most: Most = ANY, count: Callable[[int], None] | None = None
+) -> Generator[None, None, dict[str, Raw]]:
+    """Do what `read_object` does; others have their turn between some members and the next ones."""
     text = bytes(content)
     values = _decoded(_one_level, text)
-    _spans(text, values)
+    most.check(len(values))
+    if count is not None:
+        count(len(values))
+    position = 0
+    for number, (name, value) in enumerate(values.items(), 1):
+        position = _end_of(text, _after_name(text, position, name), value)
+        if number % AT_ONCE == 0:
+            yield
+    _finished(text, values, position)
     return values
 
 
-def read_list(content: bytes) -> list[Raw]:
+def read_list(content: bytes, most: Most = ANY) -> list[Raw]:
     """Return the elements of an array. Raise JsonInvalid."""
-    return _decoded(_list, content)
+    elements = _decoded(_list, content)
+    most.check(len(elements))
+    return elements
 
 
 def read_string(content: bytes) -> str:
@@ -123,9 +167,13 @@ def _spans(content: bytes, values: Mapping[str, Value | Raw]) -> dict[str, Span]
         start = _after_name(content, position, name)
         position = _end_of(content, start, value)
         spans[name] = (start, position)
+    _finished(content, values, position)
+    return spans
+
+
+def _finished(content: bytes, values: Mapping[str, Value | Raw], position: int) -> None:
     # The parser saw that nothing follows the object.
     _matched(_END[dict, not values], content, position)
-    return spans
 
 
 def _end_of(content: bytes, start: int, value: Value | Raw) -> int:

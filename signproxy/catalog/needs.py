@@ -121,6 +121,16 @@ def needs(call: CatalogCall, query: str, body: CallBody | None) -> tuple[Need, .
             return (_of_path(call, rule, query),)
 
 
+def needs_beforehand(call: CatalogCall) -> tuple[Need, ...]:
+    """Return what a call needs one of, whatever its body says; nothing where the body alone tells the place."""
+    rule = RULES[call.kind]
+    if rule.where is Where.BODY:
+        return ()
+    if call.kind is CallKind.UPDATE_TABLE:
+        return tuple(_of_commit(Commit((call.namespace, call.name), creates=creates)) for creates in (True, False))
+    return (_of_path(call, rule, ""),)
+
+
 def parent_asked(query: str) -> str | None:
     """Return the namespace whose children are asked for; None for those at the top. Raise Refused."""
     given = [value for name, value in _parameters(query) if name.casefold() == "parent"]

@@ -146,7 +146,7 @@ def _of_token(connection: Connection, form: Format, token: TokenSource) -> Itera
         yield f"Iceberg takes the token from the variable {token.variable} of the process that opens the catalog."
         if token.file and form is not Format.SHELL:
             yield f"Put it there: {token.exported(token.variable)}"
-    yield "signproxy and the catalog are shown the same token; where nobody renews it, it must outlive the job."
+    yield "signproxy and the catalog are shown the same token; where it is not renewed, it must outlive the job."
 
 
 def _versions() -> str:

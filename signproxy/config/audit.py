@@ -27,7 +27,9 @@ class ShipSettings(msgspec.Struct, frozen=True):
     ] = ""
     bucket: Annotated[
         str,
-        Meta(description="The bucket; nobody else should be able to write to it. Sealed segments go nowhere if empty."),
+        Meta(
+            description="The bucket, to which only signproxy should write. Sealed segments go nowhere if it is empty."
+        ),
     ] = ""
     prefix: Annotated[str, Meta(description="What stands before `audit/v1/…` in the keys; none, or ends with `/`.")] = (
         ""

@@ -55,6 +55,10 @@ def _audit(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "audit.ship", f"has no effect with `sink: {audit.sink.value}`; only sealed segments are shipped"
     for key, problem in audit.ship.faults(tuple(settings.storages)):
         yield f"audit.ship.{key}", problem
+    least = 2 * settings.s3.limits.total_in_flight
+    if settings.s3.enabled and audit.queue < least:
+        remedy = "raise it, or lower that"
+        yield "audit.queue", f"{audit.queue} is less than {least}, twice s3.limits.total_in_flight; {remedy}"
 
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ Text = Annotated[str, Meta(min_length=1)]
 
 
 class ContextSettings(msgspec.Struct, frozen=True):
-    """What signproxy gives its clients to carry: sealed, so that nobody else can read it or change it."""
+    """What signproxy gives its clients to carry: sealed, so that no other party can read it or change it."""
 
     secret_files: Annotated[
         tuple[Text, ...],

@@ -67,7 +67,7 @@ class IssuerSettings(msgspec.Struct, frozen=True):
     ] = "sub"
     mutable_claims_accepted: Annotated[
         bool,
-        Meta(description="Accept a principal claim that can come to name somebody else, such as `email`."),
+        Meta(description="Accept a principal claim that can come to name another person, such as `email`."),
     ] = False
     roles_claim: Annotated[
         str, Meta(description="The claim that lists principal roles; dots lead into nested claims.")
@@ -98,7 +98,7 @@ class StaticToken(msgspec.Struct, frozen=True):
 
 
 class IdentitySettings(msgspec.Struct, frozen=True):
-    """Who is believed to be whom. Without any issuer or token, nobody is."""
+    """Whose tokens are accepted, and which principal each of them names. Without any issuer or token, none is."""
 
     issuers: Annotated[
         dict[Text, IssuerSettings], Meta(description="Token issuers; the name is the first part of a principal's.")

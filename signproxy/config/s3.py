@@ -48,7 +48,7 @@ class S3KeySettings(msgspec.Struct, frozen=True):
 
 
 class PodSettings(msgspec.Struct, frozen=True):
-    """The identity of `pod`: whoever reaches the listener is whom the token names."""
+    """The identity of `pod`: every client that reaches the listener is the principal that the token names."""
 
     token_file: Annotated[
         str,

@@ -96,7 +96,7 @@ class AdminSettings(msgspec.Struct, frozen=True):
     role: Annotated[
         str,
         Meta(
-            description="The principal role whose bearer token opens `/status` from beyond loopback; nobody's where "
+            description="The principal role whose bearer token opens `/status` from beyond loopback; none does where "
             "it is empty. Loopback and the Unix socket need no token."
         ),
     ] = ""
@@ -207,8 +207,9 @@ class AuditSettings(msgspec.Struct, frozen=True):
         Meta(
             ge=100,
             le=1_000_000,
-            description="Events that may wait for the writer. While half of it is full, requests are left unread, for "
-            "5 s at most; one transfer of `s3.limits.total_in_flight` keeps one place.",
+            description="Events that may wait for the writer; each transfer through the S3 listener keeps one place. "
+            "While half of what transfers do not keep is full, requests are left unread, for 5 s at most. At least "
+            "twice `s3.limits.total_in_flight` where the S3 listener is on.",
         ),
     ] = 10_000
     anonymous_per_minute: Annotated[

@@ -52,12 +52,13 @@ def found_by_chain(session: Session, methods: Iterable[str]) -> tuple[Credential
     from botocore.credentials import RefreshableCredentials  # noqa: PLC0415 - see the module's docstring
 
     resolver = session.get_component("credential_provider")
+    # Before any is left out: a profile's `credential_source` uses providers that `methods` does not name.
+    for provider in resolver.providers:
+        _tame(provider)
     methods = tuple(methods)
     if methods:
         resolver.providers = [each for each in resolver.providers if each.METHOD in methods]
     tried = ", ".join(each.METHOD for each in resolver.providers)
-    for provider in resolver.providers:
-        _tame(provider)
     found = session.get_credentials()
     if found is None:
         raise NotObtained(FailureKind.NONE_FOUND, f"tried {tried}")
@@ -173,6 +174,9 @@ def _tame(provider: object) -> None:
     elif method == "assume-role":
         own = vars(provider)
         own["_prompter"] = _no_prompt
+        # What a profile's `credential_source` names: today the very providers of the chain, whichever are left in it.
+        for source in own["_credential_sourcer"]._providers:  # noqa: SLF001 - see the docstring
+            _tame(source)
         builder = own["_profile_provider_builder"]
         make = builder._create_process_provider  # noqa: SLF001 - see the docstring
 

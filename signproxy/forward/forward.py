@@ -17,18 +17,17 @@ from signproxy.forward.exchange import Broken, Exchange, Heard, Side
 from signproxy.forward.located import Located
 from signproxy.forward.payload import EMPTY_SHA256, SMALL_FRAMED, Passage, passage_of
 from signproxy.forward.pool import Pool
-from signproxy.forward.relay import MAX_DOCUMENT, Change, Relay, collected
+from signproxy.forward.relay import MAX_DOCUMENT, Change, Charge, Relay, collected
 from signproxy.forward.repeated import Repeated
 from signproxy.forward.resign import Outbound, Resigner
-from signproxy.forward.store_buckets import PAGES, buckets_in, query_of
+from signproxy.forward.store_buckets import every_bucket, query_of
 from signproxy.forward.times import Times
 from signproxy.forward.underway import Underway
-from signproxy.forward.uploads import MARKED_ANSWERS, Place, UploadIds
+from signproxy.forward.uploads import LISTS, MARKED_ANSWERS, UploadIds, place_of
 from signproxy.forward.verdict import SLOW, BodyVerdict
 from signproxy.gate.forwarded import Passed, StoreBucket
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.turns import in_pieces
-from signproxy.model import NAMESPACE_SEPARATOR
 from signproxy.s3.hoisted import with_hoisted
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
@@ -71,7 +70,16 @@ class CurrentCredentials(Protocol):
 class Forwarder:
     """Forwards what the gate let pass; one per process."""
 
-    __slots__ = ("_addresses", "_clock", "_credentials", "_most", "_pool", "_resigner", "_times", "_upload_ids")
+    __slots__ = (
+        "_addresses",
+        "_clock",
+        "_credentials",
+        "_most",
+        "_pool",
+        "_resigner",
+        "_times",
+        "_upload_ids",
+    )
 
     def __init__(
         self,
@@ -106,14 +114,20 @@ class Forwarder:
         document: bytes = b"",
         outcome: ForwardOutcome | None = None,
         underway: Underway | None = None,
+        charge: Charge | None = None,
     ) -> ForwardOutcome:
         """Forward a request and return what became of it.
 
         `event_id` is what it is stamped with; `seed` is what signed chunks go on from; `document` the body of a bulk
         delete, which was read before; `outcome` is filled in any case, and returned; `underway` is this very request
-        where the store was sent it already. Raise Refused as long as nothing was answered; afterwards a fault ends the
-        client's connection.
+        where the store was sent it already; `charge` is told of a list before it is changed. Raise Refused as long as
+        nothing was answered; afterwards a fault ends the client's connection.
         """
+        if outcome is None:
+            outcome = ForwardOutcome(status=0)
+        if underway is not None:
+            # Whatever is refused from here on, the store has the request.
+            outcome.requests, outcome.stamped = 1, underway.stamped
         request = passed.forwardable.request
         bucket = request.bucket
         credentials = self._credentials.current(request.storage, bucket)
@@ -123,13 +137,12 @@ class Forwarder:
         deletes = passed.forwardable.deletes
         if deletes is not None:
             document = await in_pieces(bound(outbound, document, deletes, request.delete_keys))
-        if outcome is None:
-            outcome = ForwardOutcome(status=0)
         if _is_stamped(request):
             outbound.stamp(event_id)
             outcome.stamped = True
         outcome.payload, outcome.checksum = passed.forwardable.mode._value_, passage.checksum
         exchange = Exchange(self._pool, destination.address, client, self._times, request.method)
+        exchange.requests = outcome.requests
         if request.operation in SLOW:
             exchange.be_patient()
         started = perf_counter_ns()
@@ -142,7 +155,7 @@ class Forwarder:
             else:
                 sign = partial(self._resigner.head, outbound, destination, bucket, credentials)
                 heard = await self._upload(_Upload(passage, outbound, sign, exchange, answer), body)
-            reusable = await self._relay(passed, exchange, answer, outcome, heard)
+            reusable = await self._relay(passed, exchange, answer, outcome, heard, charge)
             if client.is_full:
                 await client.drained(self._times.client_idle)
         except Broken as broken:
@@ -177,26 +190,17 @@ class Forwarder:
         )
 
     async def buckets(
-        self, storage: Storage, client: Channel, outcome: ForwardOutcome, *, event_id: str
+        self, storage: Storage, client: Channel, outcome: ForwardOutcome, *, event_id: str, charge: Charge | None = None
     ) -> list[StoreBucket]:
         """Return the buckets of a storage; none where its keys may not list them. Raise Refused.
 
-        `outcome` gets what the store said last.
+        `outcome` gets what the store said last; `charge` is told of each page before it is read.
         """
-        told: list[StoreBucket] = []
-        token = ""
-        for _ in range(PAGES):
-            document = await self._page_of_buckets(storage, token, client, outcome, event_id)
-            if not document:
-                break
-            found, token = await in_pieces(buckets_in(document, storage))
-            told += found
-            if not token:
-                break
-        return told
+        page = partial(self._page_of_buckets, storage, client, outcome, event_id)
+        return await every_bucket(storage, page, charge)
 
     async def _page_of_buckets(
-        self, storage: Storage, token: str, client: Channel, outcome: ForwardOutcome, event_id: str
+        self, storage: Storage, client: Channel, outcome: ForwardOutcome, event_id: str, token: str
     ) -> bytes:
         destination = self._addresses.find(storage, "")
         credentials = self._credentials.current(storage, "")
@@ -214,6 +218,7 @@ class Forwarder:
             outbound.stamp(event_id)
             outcome.stamped = True
         exchange = Exchange(self._pool, destination.address, client, self._times, "GET")
+        started = perf_counter_ns()
         reusable = False
         try:
             message = self._resigner.head(outbound, destination, "", credentials, self._clock())
@@ -225,6 +230,7 @@ class Forwarder:
         finally:
             exchange.end(reusable=reusable)
             outcome.requests += exchange.requests
+            outcome.upstream_us += (perf_counter_ns() - started) // 1000
         outcome.upstream_status = head.status
         outcome.upstream_request_id = head.fields.get(REQUEST_ID, "").partition(",")[0]
         if head.status in _LISTS_NONE:
@@ -253,7 +259,13 @@ class Forwarder:
         return await exchange.upload(sign(self._clock()), body, outgoing, passage.inspect, answer.invite)
 
     async def _relay(
-        self, passed: Passed, exchange: Exchange, answer: Answer, outcome: ForwardOutcome, heard: Heard
+        self,
+        passed: Passed,
+        exchange: Exchange,
+        answer: Answer,
+        outcome: ForwardOutcome,
+        heard: Heard,
+        charge: Charge | None,
     ) -> bool:
         """Bring the answer to the client; return whether the connection to the store can be used again."""
         head = heard.head
@@ -279,7 +291,8 @@ class Forwarder:
                     change = located.whole if head.body is _SIZED else None
         try:
             if change is not None:
-                ended = await relay.change(heard, change)
+                charge = charge if passed.forwardable.request.operation in LISTS else None
+                ended = await relay.change(heard, change, charge)
             else:
                 ended = (watch is None and relay.at_once(heard)) or await relay.pass_on(heard, watch)
         finally:
@@ -351,17 +364,6 @@ class _Upload(NamedTuple):
 def _is_stamped(request: S3Request) -> bool:
     """Whether the store is sent the id of the audit event with a request."""
     return request.storage.stamp is _STAMPED and request.operation is not _WITHOUT_STAMP
-
-
-def place_of(passed: Passed) -> Place:
-    """Return what the upload ids of a request are bound to, besides the key."""
-    table, volume = passed.allow.table, passed.allow.volume
-    owner: tuple[str, ...] = ()
-    if table is not None:
-        owner = ("table", table.catalog, table.namespace, table.name)
-    elif volume is not None:
-        owner = ("volume", volume.catalog, volume.name)
-    return Place(NAMESPACE_SEPARATOR.join(owner), passed.forwardable.request.bucket)
 
 
 async def _collected(exchange: Exchange, passage: Passage, body: Incoming) -> bytes:

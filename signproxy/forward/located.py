@@ -6,31 +6,32 @@ at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterable
 
 from signproxy.forward.verdict import BodyVerdict
 from signproxy.s3.answers import escaped
+from signproxy.s3.xml_document import PIECE, read_beginning, replaced, root_at
 
-_MOST = 16 * 1024
-"""Bytes of a document that are held; a key of a thousand bytes takes six thousand, escaped."""
-_BEFORE = re.compile(rb"(?:\s++|<\?xml[^<>]*+\?>)*+")
-_LOCATION = re.compile(rb"(<Location>)[^<]*+(</Location>)")
+_LOCATION = "Location"
 
 
 class Located:
-    """Puts the client's address into the answer to a completed upload, and listens to the verdict."""
+    """Puts the client's address into the answer to a completed upload, and listens to the verdict.
+
+    Its document is held until it has ended, or as much of it has come as is read: a key of a thousand bytes takes six
+    thousand, escaped. What cannot be read goes on as it came: the object is there, whatever is told of it.
+    """
 
     __slots__ = ("_held", "_location", "_verdict")
 
     def __init__(self, location: str, verdict: BodyVerdict) -> None:
-        self._location = escaped(location).encode()
+        self._location = f"<{_LOCATION}>{escaped(location)}".encode()
         self._verdict = verdict
         self._held: bytes | None = b""
         """What came of the document so far; None once it has gone on."""
 
     def whole(self, document: bytes) -> Generator[None, None, bytes]:
-        """Return a document that came whole; it is looked at in one go."""
+        """Return a document that came whole; no more of it is read than in one go."""
         yield from ()
         return b"".join((*self.feed(memoryview(document)), *self.finish()))
 
@@ -40,11 +41,10 @@ class Located:
         if self._held is None:
             return (piece,)
         held = self._held + piece
-        before = _BEFORE.match(held)
-        at = before.end() if before is not None else 0
+        at = root_at(held)
         self._held = held[at:]
         ready = (held[:at],) if at else ()
-        if _LOCATION.search(self._held) is None and len(self._held) < _MOST:
+        if len(self._held) < PIECE:
             return ready
         return (*ready, *self.finish())
 
@@ -53,4 +53,5 @@ class Located:
         if not self._held:
             return ()
         document, self._held = self._held, None
-        return (_LOCATION.sub(lambda found: found[1] + self._location + found[2], document, count=1),)
+        found = [each for each in read_beginning(document).all(_LOCATION) if not each.is_short]
+        return (replaced(document, [(each.start, each.end, self._location) for each in found]),)

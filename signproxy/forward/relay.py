@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from typing import TypeVar
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.exchange import Broken, Heard, Side
 from signproxy.forward.times import Times
-from signproxy.gate.turns import in_pieces
+from signproxy.gate.turns import in_pieces, one_at_a_time
+from signproxy.s3.xml_document import PIECE
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, Stalled, TargetLost, TargetStalled, Truncated
@@ -23,6 +25,10 @@ MAX_DOCUMENT = 4 * 1024 * 1024
 
 Change = Callable[[bytes], Generator[None, None, bytes]]
 """Returns a document in place of another one, and lets others have their turn while it works."""
+Charge = Callable[[bytes], None]
+"""Counts the work that a document is, before it is done; raises Refused for a caller that owes too much already."""
+
+T = TypeVar("T")
 
 # Looking a member up in its class calls Python code; the hot path does without.
 _NONE, _SIZED = Body.NONE, Body.SIZED
@@ -80,18 +86,32 @@ class Relay:
             raise Broken(Side.UPSTREAM, _reason(error), f"after {self.sent} bytes: {_words(error)}") from None
         return incoming.ended
 
-    async def change(self, heard: Heard, change: Change) -> bool:
-        """Pass the answer on with its document changed; return whether it ended exactly. Raise Refused."""
+    async def change(self, heard: Heard, change: Change, charge: Charge | None = None) -> bool:
+        """Pass the answer on with its document changed; return whether it ended exactly. Raise Refused.
+
+        `charge` is told of the document before it is read.
+        """
         head, raw = heard
         if "content-encoding" in head.fields:
             raise Refused(Reason.STORE_INVALID, "a document in a coding that was not asked for")
-        body = await in_pieces(change(await collected(self._channel, head, MAX_DOCUMENT, self._times.idle)))
+        document = await collected(self._channel, head, MAX_DOCUMENT, self._times.idle)
+        if charge is not None:
+            charge(document)
+        body = await in_turn(change(document), len(document))
         self._answer.whole(head, raw, body)
         self.sent = len(body)
         return True
 
     def _count(self, count: int) -> None:
         self.sent += count
+
+
+async def in_turn(work: Generator[None, None, T], size: int) -> T:
+    """Do the work that a document of so many bytes is. A long one waits until no other long work is being done."""
+    if size <= PIECE:
+        return await in_pieces(work)
+    async with one_at_a_time():
+        return await in_pieces(work)
 
 
 async def collected(channel: Channel, head: ResponseHead, most: int, idle: float) -> bytes:

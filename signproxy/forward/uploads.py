@@ -11,6 +11,8 @@ from collections.abc import Generator
 from urllib.parse import unquote_plus
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.forwarded import Passed
+from signproxy.model import NAMESPACE_SEPARATOR
 from signproxy.s3.answers import escaped
 from signproxy.s3.canonical import encode_query_part
 from signproxy.s3.operation import Operation
@@ -21,6 +23,11 @@ from signproxy.sealing import MARK_LENGTH, Marker
 # A tuple: members are compared by identity there, while a set calls their hash, which is Python code.
 MARKED_ANSWERS = (Operation.CREATE_MULTIPART_UPLOAD, Operation.LIST_PARTS, Operation.LIST_MULTIPART_UPLOADS)
 """Operations whose answers name upload ids."""
+LISTS = (Operation.LIST_PARTS, Operation.LIST_MULTIPART_UPLOADS)
+"""Those of them whose answers are much work, and that may be refused once the store has answered."""
+
+_AT_ONCE = 64
+"""Uploads that are marked before others have their turn: less than a millisecond."""
 
 _UPLOAD_ID = "uploadId"
 _UPLOAD_ID_MARKER = "upload-id-marker"
@@ -36,6 +43,17 @@ class Place:
     def __init__(self, owner: str, bucket: str) -> None:
         self.owner = owner
         self.bucket = bucket
+
+
+def place_of(passed: Passed) -> Place:
+    """Return what the upload ids of a request are bound to, besides the key."""
+    table, volume = passed.allow.table, passed.allow.volume
+    owner: tuple[str, ...] = ()
+    if table is not None:
+        owner = ("table", table.catalog, table.namespace, table.name)
+    elif volume is not None:
+        owner = ("volume", volume.catalog, volume.name)
+    return Place(NAMESPACE_SEPARATOR.join(owner), passed.forwardable.request.bucket)
 
 
 class UploadIds:
@@ -93,7 +111,9 @@ class UploadIds:
             marker = root.one(name)
             if marker is not None and marker.text:
                 changes.append(self._remade(marker, place, _decoded(root.value(key_name), encoded=encoded)))
-        for upload in root.all("Upload"):
+        for number, upload in enumerate(root.all("Upload"), 1):
+            if number % _AT_ONCE == 0:
+                yield
             named, upload_id = upload.one("Key"), upload.one("UploadId")
             if named is None or upload_id is None:
                 raise invalid("an upload without its key or its id")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from signproxy.s3.operation import Operation
+from signproxy.s3.xml_document import read_beginning, root_at
 
 # A tuple: members are compared by identity there, while a set calls their hash, which is Python code.
 SLOW = (Operation.COMPLETE_MULTIPART_UPLOAD, Operation.COPY_OBJECT, Operation.UPLOAD_PART_COPY)
@@ -21,8 +22,9 @@ UNKNOWN = "unknown"
 
 _READ = 4096
 """Bytes of the document that are looked at; an error's code stands in its first hundred."""
-_ROOT = re.compile(rb"(?:<\?xml[^<>]*\?>\s*)?<([A-Za-z]{1,64})[\s>/]")
-_CODE = re.compile(rb"<Code>\s*([A-Za-z0-9.]{1,64})\s*</Code>")
+# The audit trail is not told just anything that a store says.
+_NAME = re.compile(r"[A-Za-z]{1,64}")
+_CODE = re.compile(r"[A-Za-z0-9.]{1,64}")
 
 
 class BodyVerdict:
@@ -46,15 +48,15 @@ class BodyVerdict:
         """Take note of the next piece."""
         if len(self._kept) < _READ:
             # The blanks before the document may be many.
-            fresh = bytes(piece) if self._kept else bytes(piece).lstrip()
-            self._kept = (self._kept + fresh[:_READ])[:_READ]
+            kept = self._kept + piece
+            self._kept = kept[root_at(kept) :][:_READ]
 
     def result(self) -> str:
         """Return `completed`, the code of the error document, or `unknown`."""
-        root = _ROOT.match(self._kept)
-        if root is None:
+        root = read_beginning(self._kept)
+        if not _NAME.fullmatch(root.name):
             return UNKNOWN
-        if root[1] != b"Error":
+        if root.name != "Error":
             return COMPLETED
-        code = _CODE.search(self._kept)
-        return "Error" if code is None else code[1].decode()
+        codes = [each.text.strip() for each in root.all("Code")]
+        return codes[0] if len(codes) == 1 and _CODE.fullmatch(codes[0]) else "Error"

@@ -14,6 +14,7 @@ from signproxy.gate.passage import Passage
 from signproxy.model import Allow, Deny
 from signproxy.policy.catalog import Catalog, Overlap
 from signproxy.s3.forwarded import Forwardable, spellings
+from signproxy.s3.key import SHORT_KEY, check_length
 from signproxy.s3.request import S3Request
 
 AT_ONCE = 64
@@ -60,6 +61,9 @@ async def judge_bulk(passage: Passage, forwardable: Forwardable, catalogs: Itera
         passage.deny = denial = refused[0][1]
         if not allowed:
             raise Refused(denial.reason, denial.detail)
+        if denial.reason is Reason.KEY_TOO_LONG:
+            # No policy grants it, so there is nothing to observe: it is told of the keys of observed callers, too.
+            passage.deny = next((each for _, each in refused if each.reason is not Reason.KEY_TOO_LONG), None)
     _, passage.catalog, passage.table_uuid = allowed[0][1]
     allow = _together([verdict.allow for _, verdict in allowed])
     if not refused:
@@ -83,6 +87,10 @@ async def _said(request: S3Request, catalogs: tuple[Catalog, ...], judge: Judge)
         await asyncio.sleep(0)
         plain: list[str] = []
         for key in request.delete_keys[start : start + AT_ONCE]:
+            if len(key) > SHORT_KEY and (denial := _too_long(key)) is not None:
+                # It lies nowhere, and keeps no other key from being judged with those beside it.
+                said[key] = denial
+                continue
             spelled = spellings(key, request.storage)
             if len(spelled) > 1:
                 said[key] = judge(spelled)
@@ -107,6 +115,14 @@ async def _said(request: S3Request, catalogs: tuple[Catalog, ...], judge: Judge)
                 continue
             said.update(dict.fromkeys(keys, verdict))
     return said
+
+
+def _too_long(key: str) -> Deny | None:
+    try:
+        check_length(key)
+    except Refused as refused:
+        return Deny(refused.reason, refused.detail)
+    return None
 
 
 def _together(allows: list[Allow]) -> Allow:

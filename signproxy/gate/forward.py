@@ -17,7 +17,7 @@ from signproxy.gate.observing import OBSERVABLE, observed, unguarded
 from signproxy.gate.passage import Passage
 from signproxy.gate.reach import Reach
 from signproxy.gate.scope import check_carried
-from signproxy.gate.turns import Turns, in_pieces, read_in_pieces
+from signproxy.gate.turns import in_pieces, one_at_a_time, read_in_pieces
 from signproxy.inventory.asked import Found
 from signproxy.inventory.learned_resolver import LearnedResolver
 from signproxy.inventory.resolver import TableResolver
@@ -96,16 +96,13 @@ class ForwardGate:
     Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
     """
 
-    __slots__ = ("_learned", "_reach", "_resolver", "_state", "_turns")
+    __slots__ = ("_learned", "_reach", "_resolver", "_state")
 
-    def __init__(
-        self, state: Callable[[], PolicyState], resolver: TableResolver, learned: LearnedResolver, turns: Turns
-    ) -> None:
+    def __init__(self, state: Callable[[], PolicyState], resolver: TableResolver, learned: LearnedResolver) -> None:
         self._state = state
         self._resolver = resolver
         self._learned = learned
         self._reach = Reach()
-        self._turns = turns
 
     def judge(
         self, passage: Passage, subject: Subject, wire: ForwardWire
@@ -123,7 +120,7 @@ class ForwardGate:
         """Return the buckets to show once stores told of theirs, by the policy now in force. Raise Refused."""
         state = self._state()
         passage.judged_by(state)
-        async with self._turns.one_at_a_time:
+        async with one_at_a_time():
             return await in_pieces(shown(passage, state, subject, wire, told))
 
     def neighbours(self, passage: Passage, subject: Subject, wire: ForwardWire) -> tuple[Passed, Neighbours] | None:
@@ -159,14 +156,14 @@ class ForwardGate:
             return self._once_answered(passage, subject, wire, question.answer, questions)
 
     async def _shown(self, passage: Passage, subject: Subject, wire: ForwardWire) -> BucketsShown:
-        async with self._turns.one_at_a_time:
+        async with one_at_a_time():
             return await in_pieces(shown(passage, self._begin(passage), subject, wire))
 
     async def _attempt_bulk(
         self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
     ) -> Passed | BucketsShown:
         """Judge a request by its body, which takes a while. One at a time: others have their turn in between."""
-        async with self._turns.one_at_a_time:
+        async with one_at_a_time():
             if wire.body and wire.deletes is None:
                 wire = replace(wire, deletes=await read_in_pieces(wire.body, FORWARDED))
             case = self._case(passage, subject, wire)

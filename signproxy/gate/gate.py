@@ -13,7 +13,7 @@ from signproxy.gate.forward import ForwardGate
 from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.passage import Passage
 from signproxy.gate.scope import check_tables, check_target
-from signproxy.gate.turns import Turns, read_in_pieces
+from signproxy.gate.turns import one_at_a_time, read_in_pieces
 from signproxy.inventory.asked import Found
 from signproxy.inventory.learned import LearnedTables
 from signproxy.inventory.learned_resolver import LearnedResolver, NoUpstream
@@ -77,7 +77,6 @@ class Gate:
         "_learned",
         "_resolver",
         "_state",
-        "_turns",
     )
 
     def __init__(
@@ -95,8 +94,7 @@ class Gate:
         self._accepted_unsafe = accepted_unsafe
         self._accepted_unhashed = accepted_unhashed
         self._admitted: dict[tuple[int, int], _Admission] = {}
-        self._turns = Turns()
-        self._forward = ForwardGate(state, resolver, self._learned, self._turns)
+        self._forward = ForwardGate(state, resolver, self._learned)
 
     @property
     def state(self) -> PolicyState:
@@ -136,7 +134,7 @@ class Gate:
         self, passage: Passage, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest
     ) -> Allow:
         """Do what `judge` does for a request with a body, which may take a while; others have their turn meanwhile."""
-        async with self._turns.one_at_a_time:
+        async with one_at_a_time():
             wire = BulkRequest(
                 method=wire.method,
                 uri=wire.uri,
@@ -196,10 +194,10 @@ class Gate:
         """Whether a namespace (`name` is None), or a table or view in it, may stand in a list for the subject."""
         return may_see(self._state(), catalog, subject, namespace, name)
 
-    def check_restrictions(self, passage: Passage, subject: Subject, table: TableId) -> None:
-        """Refuse a table of which the upstream is known to keep rows or columns from the caller; none is asked."""
+    async def check_restrictions(self, passage: Passage, subject: Subject, table: TableId) -> None:
+        """Refuse a table of which the upstream keeps rows or columns from the caller. Raise Refused (UPSTREAM_…)."""
         catalog = self._state().catalogs.get(table.catalog)
-        if catalog is not None and self._learned.is_restricted(catalog, subject, passage.bearer, table):
+        if catalog is not None and await self._learned.is_restricted(catalog, subject, passage.bearer, table):
             passage.deny = restricted(table)
             raise Refused(passage.deny.reason, passage.deny.detail)
 

@@ -7,6 +7,7 @@ from time import perf_counter_ns, time
 
 import msgspec
 
+from signproxy.audit.budget import OVER_LIMIT
 from signproxy.audit.event import AuditEvent, Kind, Verdict, to_the_second
 from signproxy.audit.trail import AuditTrail
 from signproxy.errors import Reason, Refused
@@ -75,9 +76,9 @@ class Recorder:
         event.unsafe_storage = allow.unsafe_storage
         authz_us = event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
         sign_us = event.sign_us = (now - passage.judged_ns) // 1000
-        self._trail.accept(event)
+        event_id = event.event_id if self._trail.accept(event) else ""
         passage.closed = True
-        self._metrics.signed(event.s3_op, authz_us, sign_us, event.total_us, event.event_id)
+        self._metrics.signed(event.s3_op, authz_us, sign_us, event.total_us, event_id)
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
@@ -96,8 +97,7 @@ class Recorder:
         event.total_us = (now - passage.started_ns) // 1000
         event.decided_at = decided_at(now - passage.decided_ns)
         event.authz_us = (passage.judged_ns - passage.started_ns) // 1000
-        self._take(passage, event)
-        self._count_forwarded(passage.request, event, event.event_id)
+        self._count_forwarded(passage.request, event, self._take(passage, event))
         self._metrics.forward.took(event.authz_us, event.connect_us, event.first_byte_us, event.upstream_us)
         self._metrics.forward.moved(event.bytes_in, event.bytes_out)
         if outcome.reason in _PAYLOAD_FAILURES:
@@ -158,8 +158,8 @@ class Recorder:
         event.expires_at = passage.expires_at
         if passage.outcome is not None:
             _at_the_store(event, passage.outcome)
-        self._take(passage, event)
-        self._metrics.answered(passage.kind.value, verdict.value, reason.code, event.total_us, event.event_id)
+        event_id = self._take(passage, event)
+        self._metrics.answered(passage.kind.value, verdict.value, reason.code, event.total_us, event_id)
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 
@@ -192,32 +192,37 @@ class Recorder:
             asked = passage.asked
             event.method, event.bucket = asked.method, asked.bucket
             event.detail = f"{detail}; key {asked.raw_key!r}, query {asked.raw_query!r}"
+        event_id = ""
         if passage.subject is None:
             # Nobody is known yet: anyone could fill the disk, so these have a budget of their own.
             self._trail.accept_anonymous(event)
         elif passage.reserved or reason is not Reason.AUDIT_UNAVAILABLE:
             # The trail itself keeps count of the requests that it turned away.
             try:
-                self._take(passage, event)
+                event_id = self._take(passage, event)
             except Refused as unavailable:
                 self._tell(passage, _as_answered(event, unavailable), "")
                 raise
-        # What stands only in a sum, or nowhere, is no event that an operator could look up.
-        recorded = passage.subject is not None and reason is not Reason.AUDIT_UNAVAILABLE
-        self._tell(passage, event, event.event_id if recorded else "")
+        self._tell(passage, event, event_id)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """Return the last refusals, the newest first."""
         return self._refusals.newest_first()
 
-    def _take(self, passage: Passage, event: AuditEvent) -> None:
-        """Hand the event to the trail: to the place that it keeps for it, where it does."""
+    def _take(self, passage: Passage, event: AuditEvent) -> str:
+        """Hand the event to the trail, and return its id if the trail holds it: only then can it be looked up.
+
+        The trail drops events where `on_error: allow` permits it. Without a reserved place, what is refused for being
+        too much may stand only in a sum.
+        """
         if passage.reserved:
             passage.reserved = False
             self._trail.fulfil(event)
+            is_held = True
         else:
-            self._trail.accept(event)
+            is_held = self._trail.accept(event) and event.reason not in OVER_LIMIT
         passage.closed = True
+        return event.event_id if is_held else ""
 
     def _tell(self, passage: Passage, event: AuditEvent, event_id: str) -> None:
         """Count, remember and log a refusal as the caller is told it."""
@@ -326,6 +331,10 @@ def _at_the_store(event: AuditEvent, outcome: ForwardOutcome) -> None:
     event.connect_us = outcome.connect_us
     event.first_byte_us = outcome.first_byte_us
     event.upstream_us = outcome.upstream_us
+    if outcome.requests and not outcome.upstream_us:
+        # The fast path sent it when it came, and it was refused before anything measured the store. The pipeline reads
+        # in this field that the store was asked.
+        event.upstream_us = max(event.total_us, 1)
 
 
 def _status_of(passage: Passage, reason: Reason, told: int | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from signproxy.errors import Refused
 from signproxy.s3.bulk_delete import BulkDelete, DeleteRules, reading
@@ -13,14 +14,19 @@ from signproxy.s3.classify import content_of
 T = TypeVar("T")
 
 
-class Turns:
-    """Whose long work is being done. One for all ways: a turn of the loop is never longer than one piece of it."""
+_LOCKS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
-    __slots__ = ("one_at_a_time",)
 
-    def __init__(self) -> None:
-        self.one_at_a_time = asyncio.Lock()
-        """Hold it while there is work to be done, and never while waiting for another party."""
+def one_at_a_time() -> asyncio.Lock:
+    """Return what to hold while long work is done: one for all ways, so that a turn of the loop is one piece of it.
+
+    It is never held while another party is waited for.
+    """
+    loop = asyncio.get_running_loop()
+    lock = _LOCKS.get(loop)
+    if lock is None:
+        lock = _LOCKS[loop] = asyncio.Lock()
+    return lock
 
 
 async def in_pieces(work: Generator[None, None, T]) -> T:

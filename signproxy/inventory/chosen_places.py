@@ -13,7 +13,6 @@ import msgspec
 
 from signproxy.inventory.claims import Unbelieved, is_operators, place_of
 from signproxy.inventory.learned import LearnedTables
-from signproxy.inventory.registry import Completeness
 from signproxy.model import TableId
 from signproxy.policy.catalog import Catalog, Place
 from signproxy.policy.learning import Learning
@@ -63,16 +62,9 @@ class ChosenPlaces:
             found = place_of(catalog, learning, str(location))
             if isinstance(found, Unbelieved) or is_operators(learning, location):
                 continue
-            if not self._is_own(catalog, learning, table, found[1], principal, now) and not self._is_free(
-                catalog, table, found[1], now
-            ):
+            if not self._is_own(catalog, learning, table, found[1], principal, now):
                 unvouched.append(Unvouched(text, location))
         return tuple(unvouched)
-
-    def _is_free(self, catalog: Catalog, table: TableId, place: Place, now: float) -> bool:
-        """Whether a whole inventory of the upstream shows that no other table has the place."""
-        complete = self._tables.registry.completeness(catalog.name, now) is Completeness.COMPLETE
-        return complete and self._tables.ground.dispute(catalog, table, place) is None
 
     def _is_own(
         self, catalog: Catalog, learning: Learning, table: TableId, place: Place, principal: str, now: float

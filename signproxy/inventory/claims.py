@@ -58,6 +58,30 @@ def location_in(text: str) -> Location | None:
         return None
 
 
+def outside_declared(catalog: Catalog, facts: TableFacts) -> Refusal | None:
+    """Return why nothing is signed at the place that the upstream gave a table which the policy declares elsewhere."""
+    declared, location = catalog.table(facts.namespace, facts.name), location_in(facts.location)
+    if declared is None or location is None:
+        return None
+    if any(location.bucket == each.bucket and location.prefix.startswith(each.prefix) for each in declared.places):
+        return None
+    detail = f"{str(location)!r} is none of the locations that the policy declares for the table"
+    return Refusal(Reason.LOCATION_DISPUTED, detail, declared.id)
+
+
+def is_astray(facts: TableFacts) -> bool:
+    """Whether a table's metadata file lies outside its location, so that the file alone vouches for the place.
+
+    A caller that may register tables can write such a file into its own place, and name any other in it. Catalogs put
+    the files of their own tables below the location, where only callers that may write there anyway can put one.
+    """
+    location = location_in(facts.location)
+    if location is None or not facts.metadata_location:
+        return False
+    folder = location_in(facts.metadata_location.rpartition("/")[0])
+    return folder is None or not (folder == location or location.contains(folder))
+
+
 def unvouched_refusal(table: TableId, text: str) -> Refusal:
     """Return the refusal of a place that has no voucher."""
     whose = f"table {table.name!r}" if table.name else "the namespace"

@@ -12,8 +12,8 @@ from signproxy.inventory.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned_table import Doubt, LearnedTable, PersonalTable
 from signproxy.inventory.questions import Allowance, QuestionKey, Questions
 from signproxy.inventory.sighting import Live
-from signproxy.inventory.vouchers import EVERYBODY, answered
-from signproxy.model import TableId
+from signproxy.inventory.vouchers import EVERYBODY, Recipient, answered
+from signproxy.model import Subject, TableId
 from signproxy.policy.table import table_key
 
 # Only the token's owner gains from asking again.
@@ -58,6 +58,30 @@ class Enquiries:
         key = self._key(asked, table)
         if not self._questions.is_under_way(key) and self._may_ask(asked, table):
             self._questions.begin(key, self._load(asked, table))
+
+    async def is_restricted(self, subject: Subject, bearer: str, recipient: Recipient, table: TableId) -> bool:
+        """Ask whether a caller may read all of a table; where there is none for it, nothing is kept from it.
+
+        Raise Refused (UPSTREAM_…) where the upstream does not answer, and has not done so for a long time.
+        """
+        sent, key = self._clock(), table_key(table.namespace, table.name)
+        if not self._questions.may_ask(subject.caller.name, sent):
+            raise Refused(Reason.UPSTREAM_BUSY, f"principal {subject.caller.name!r} asks for {str(table)!r}")
+        try:
+            loaded = await self._loader.load(table.catalog, table.namespace, table.name, subject, bearer)
+        except Refused as refused:
+            held = self._tables.vouchers.last(table.catalog, key, recipient)
+            if (
+                held is None
+                or refused.reason not in _NO_ANSWER
+                or sent >= held.sent + self._tables.freshness.unreachable
+            ):
+                raise
+            return held.restricted
+        if loaded is None:
+            return False
+        self._tables.answered(answered(table.catalog, loaded, recipient), self._clock(), sent)
+        return loaded.restricted
 
     async def aclose(self) -> None:
         """End what is under way."""

@@ -13,6 +13,7 @@ from signproxy.errors import Reason
 from signproxy.inventory.alarms import Alarms, Refusal
 from signproxy.inventory.claims import (
     Unbelieved,
+    is_astray,
     is_listed,
     is_operators,
     listing_of,
@@ -44,7 +45,7 @@ from signproxy.inventory.sighting import (
     Staged,
     TableFacts,
 )
-from signproxy.inventory.unvouched import Unvouched
+from signproxy.inventory.unvouched import unvouched_place
 from signproxy.inventory.vouchers import AsksAs, Vouchers
 from signproxy.model import Subject, TableId
 from signproxy.policy.catalog import Catalog
@@ -225,9 +226,7 @@ class LearnedTables:
             # What was denied to some may only have been seen too early.
             self.denials.clear(catalog.name, key)
         if known is None:
-            refusal = self._vouched(learning, live, identity, now) or self._learn(
-                catalog, learning, identity, facts, now
-            )
+            refusal = self._vouched(learning, live, identity) or self._learn(catalog, learning, identity, facts, now)
             if refusal is not None:
                 self.denials.refused(catalog.name, key, refusal, now)
                 return refusal
@@ -243,20 +242,23 @@ class LearnedTables:
         doubtful = unbelieved(catalog, learning, facts, known.place, listing_of(learning, identity, facts.uuid))
         return None if doubtful is None else Refusal(doubtful.reason, doubtful.detail, identity)
 
-    def _vouched(self, learning: Learning, live: Live, identity: TableId, now: float) -> Refusal | None:
-        """Refuse a place that a caller chose without a voucher, now and whenever the upstream repeats it."""
+    def _vouched(self, learning: Learning, live: Live, identity: TableId) -> Refusal | None:
+        """Refuse a place that a caller chose without a voucher, now and whenever the upstream repeats it.
+
+        That no other table is known to have the place vouches for nothing, not even where an inventory was taken: it
+        cannot know of a table that was made past this process since.
+        """
         facts = live.facts
-        location = location_in(facts.location)
-        place = Unvouched(identity, facts.location if location is None else str(location))
-        if live.vouched and place not in self.registry.unvouched:
+        place = unvouched_place(identity, facts.location)
+        chosen = not live.vouched or place in self.registry.unvouched
+        if not chosen and (live.placed or not is_astray(facts)):
             return None
+        location = location_in(facts.location)
         listing = listing_of(learning, identity, facts.uuid)
         if location is not None and (is_operators(learning, location) or is_listed(listing, location)):
             return None
-        if self.registry.completeness(live.catalog, now) is Completeness.COMPLETE:
-            # Whose place it is, the inventory tells.
-            return None
-        self.registry.unvouched.add(place)
+        if chosen:
+            self.registry.unvouched.add(place)
         return unvouched_refusal(identity, facts.location)
 
     def _learn(

@@ -122,16 +122,25 @@ class LearnedResolver:
             Asked(catalog, learning, subject, target, request, rights, bearer, recipient, carried, now)
         )
 
-    def is_restricted(self, catalog: Catalog, subject: Subject, bearer: str, table: TableId) -> bool:
-        """Whether the upstream is known to keep rows or columns of a table from a caller; no upstream is asked."""
-        if catalog.learning is None:
+    async def is_restricted(self, catalog: Catalog, subject: Subject, bearer: str, table: TableId) -> bool:
+        """Whether the upstream keeps rows or columns of a table from a caller; it is asked where that is not known.
+
+        A caller whom the policy lets read nothing there causes no question. Raise Refused (UPSTREAM_…).
+        """
+        learning = catalog.learning
+        recipient = None if learning is None else self._recipient(catalog, learning, subject, bearer)
+        if learning is None or recipient is None or not is_name(table.namespace, table.name):
             return False
-        recipient = self._recipient(catalog, catalog.learning, subject, bearer)
-        key = table_key(table.namespace, table.name)
-        found = (
-            None if recipient is None else self.tables.vouchers.find(catalog.name, key, None, recipient, self._clock())
+        held = self.tables.vouchers.find(
+            catalog.name, table_key(table.namespace, table.name), None, recipient, self._clock()
         )
-        return found is not None and found.restricted
+        if held is not None:
+            return held.restricted
+        rights = self.tables.ground.current().rights(subject.effective, catalog)
+        mask = 0 if rights is None else mask_at(catalog, rights, table.namespace, table.name)
+        if learning.authorizer is not Authorizer.CATALOG and SIGN_S3_READ_REQUEST & ~mask:
+            return False
+        return await self._enquiries.is_restricted(subject, bearer, recipient, table)
 
     @property
     def departures(self) -> Departures:

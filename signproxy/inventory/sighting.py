@@ -36,6 +36,8 @@ class Live(msgspec.Struct, frozen=True, gc=False, tag="live"):
     etag: str = ""
     vouched: bool = True
     """False where a caller chose the place and it has no voucher: it is not believed unless it is known already."""
+    placed: bool = False
+    """The upstream's layout, or the table's history, gives it this place, wherever its metadata file lies."""
 
 
 class Staged(msgspec.Struct, frozen=True, gc=False, tag="staged"):

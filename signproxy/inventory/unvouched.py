@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from signproxy.model import TableId
+from signproxy.policy.location import LocationInvalid, parse_location
 
 UNVOUCHED_AT_MOST = 100_000
 """Names of tables whose place a caller chose: they are not believed when others load them; some 400 bytes each."""
@@ -24,6 +25,14 @@ class Unvouched(msgspec.Struct, frozen=True, gc=False):
 
     table: TableId
     location: str
+
+
+def unvouched_place(table: TableId, text: str) -> Unvouched:
+    """Return a table's place as it is remembered: however it is spelled, it is the same."""
+    try:
+        return Unvouched(table, str(parse_location(text)))
+    except LocationInvalid:
+        return Unvouched(table, text)
 
 
 class UnvouchedPlaces:
@@ -50,7 +59,12 @@ class UnvouchedPlaces:
 
     def rename(self, source: TableId, target: TableId) -> None:
         """Take the doubt along: another name makes nothing more credible."""
-        for place in self._held.pop(source, ()):
+        self.spread(source, target)
+        self._held.pop(source, None)
+
+    def spread(self, source: TableId, target: TableId) -> None:
+        """Doubt another name as well: the table may have it now."""
+        for place in tuple(self._held.get(source, ())):
             self.add(Unvouched(target, place.location))
 
     def _put(self, place: Unvouched) -> bool:

@@ -102,6 +102,14 @@ class Vouchers:
         held = self._held.get((catalog, key, recipient.name, recipient.token))
         return held if held is not None and uuid in (None, held.uuid) and now < held.until else None
 
+    def restricts(self, catalog: str, key: str, principal: str, now: float) -> bool:
+        """Whether the upstream keeps a table's rows or columns from a principal by any of its tokens."""
+        return any(
+            held.restricted and now < held.until
+            for (of, name, who, _), held in self._held.items()
+            if who == principal and name == key and of == catalog
+        )
+
     def last(self, catalog: str, key: str, recipient: Recipient) -> Voucher | None:
         """Return the upstream's last answer to this caller, whether or not it still counts."""
         return self._held.get((catalog, key, recipient.name, recipient.token))

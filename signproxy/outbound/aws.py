@@ -72,6 +72,8 @@ def _config() -> Config:
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
         retries={"total_max_attempts": 1, "mode": "standard"},
+        # The mode `auto`, which a variable or a profile can set, asks instance metadata through the proxy.
+        defaults_mode="legacy",
         user_agent_extra="signproxy",
     )
 

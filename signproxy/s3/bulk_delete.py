@@ -14,12 +14,16 @@ from typing import NamedTuple
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.codes import Worded
 from signproxy.s3.key import MAX_KEY_BYTES, check_key
 
 MAX_BODY_BYTES = 2 * 1024 * 1024
 """S3's own limit."""
 MAX_KEYS = 1000
 """S3's own limit."""
+MAX_TEXT = 8 * MAX_KEY_BYTES
+"""Characters of a key, or of what an object names besides, that are read. A key that is too long for S3 is told to the
+client as its own fault up to here; no client of S3 writes longer texts."""
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _DOCUMENT = ""
@@ -27,6 +31,8 @@ _CHILDREN = {_DOCUMENT: ("Delete",), "Delete": ("Object", "Quiet")}
 # What an Object may name besides its key: what they delete is not what a key says.
 _CONDITIONS = ("VersionId", "ETag", "LastModifiedTime", "Size")
 _WITH_TEXT = ("Key", "Quiet", *_CONDITIONS)
+_NOT_ACCEPTED = "The body of the bulk delete is not the XML that is accepted"
+"""Whether conditions are accepted depends on the rules, so the fault says which element is not."""
 _XML_SPACE = " \t\r\n"
 # An angle bracket that no other one closes soon. The longest tag that clients write has 60 bytes; a tag of a
 # megabyte would keep expat busy with attributes before any handler could refuse it.
@@ -40,8 +46,9 @@ _SHOWN = 64
 class DeleteRules(NamedTuple):
     """Which objects a bulk delete may name."""
 
-    check: Callable[[str], None] = check_key
-    """Refuses a key that may not be addressed."""
+    check: Callable[[str], None] | None = check_key
+    """Refuses a key that may not be addressed, and with it the whole document; None where that is asked of each key
+    later."""
     conditions: bool = False
     """An object may name a version, an ETag, a time or a size too."""
     written_anew: bool = False
@@ -78,8 +85,9 @@ class BulkDelete(msgspec.Struct, frozen=True, gc=False):
 def read_bulk_delete(body: bytes, rules: DeleteRules = STRICT) -> BulkDelete:
     """Return what a bulk delete asks for, keys exactly as written.
 
-    Raise Refused with DELETE_BODY for everything but the document that S3 documents, all keys allowed; with
-    DELETE_REPEATED for a key that is named twice in a document that is sent as it is.
+    Raise Refused with DELETE_MARKUP, DELETE_SIZE or DELETE_BODY for everything but the document that S3 documents; with
+    the reason of the rules' check for a key; with DELETE_WHITE_SPACE or DELETE_REPEATED for one that is trimmed by some
+    parsers, or named twice, in a document that is sent as it is.
     """
     pieces = reading(body, rules)
     while True:
@@ -93,17 +101,17 @@ def read_bulk_delete(body: bytes, rules: DeleteRules = STRICT) -> BulkDelete:
 def reading(body: bytes, rules: DeleteRules = STRICT) -> Generator[None, None, BulkDelete]:
     """Do what `read_bulk_delete` does, and let others have their turn between two pieces of the body."""
     if len(body) > MAX_BODY_BYTES:
-        raise _refusal(f"{len(body)} bytes, at most {MAX_BODY_BYTES} are read")
+        raise _refusal(f"{len(body)} bytes, at most {MAX_BODY_BYTES} are read", Reason.DELETE_SIZE)
     # Expat takes a byte order mark or a NUL for a sign of UTF-16, whatever encoding it is told.
     if b"\0" in body or body.startswith(b"\xef\xbb\xbf"):
-        raise _refusal("a byte order mark or NUL")
+        raise _refusal("a byte order mark or NUL", Reason.DELETE_MARKUP)
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        raise _refusal(f"not UTF-8 at byte {error.start}") from None
+        raise _refusal(f"not UTF-8 at byte {error.start}", Reason.DELETE_MARKUP) from None
     # Expat never gets to see what only a document type could bring.
     if b"<!" in body:
-        raise _refusal("a document type, comment or CDATA section")
+        raise _refusal("a document type, comment or CDATA section", Reason.DELETE_MARKUP)
     if body.count(b"<") != body.count(b">") or _UNCLOSED.search(body):
         raise _refusal("angle brackets that do not pair up, or a tag that is too long")
     yield
@@ -131,7 +139,7 @@ def _parse(body: bytes, rules: DeleteRules) -> Generator[None, None, BulkDelete]
     except expat.ExpatError as error:
         raise _refusal(f"not well-formed XML: {error}") from None
     if not document.objects:
-        raise _refusal("no Object")
+        raise _refusal("no Object", Reason.DELETE_SIZE)
     return BulkDelete(tuple(document.objects), document.quiet)
 
 
@@ -157,9 +165,9 @@ class _Document:
 
     def declaration(self, version: str, encoding: str | None, _standalone: int) -> None:
         if version != "1.0":
-            raise _refusal(f"XML version {version[:_SHOWN]!r}")
+            raise _refusal(f"XML version {version[:_SHOWN]!r}", Reason.DELETE_MARKUP)
         if encoding is not None and encoding.lower() != "utf-8":
-            raise _refusal(f"encoding {encoding[:_SHOWN]!r}")
+            raise _refusal(f"encoding {encoding[:_SHOWN]!r}", Reason.DELETE_MARKUP)
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         parent = self._open[-1]
@@ -170,7 +178,7 @@ class _Document:
         if name == "Object":
             self._count += 1
             if self._count > MAX_KEYS:
-                raise _refusal(f"more than {MAX_KEYS} objects")
+                raise _refusal(f"more than {MAX_KEYS} objects", Reason.DELETE_SIZE)
             self._key = None
             self._conditions = {}
         elif name in self._conditions or (name == "Key" and self._key is not None):
@@ -204,21 +212,28 @@ class _Document:
                 raise _refusal("Quiet is neither true nor false")
             self.quiet = text == "true"
         elif name in _CONDITIONS:
+            if len(text) > MAX_TEXT:
+                raise self._object_refusal(f"{name} of {len(text)} characters, at most {MAX_TEXT} are read")
             self._conditions[name] = text
 
     def _close_key(self, key: str) -> None:
-        if len(key) > MAX_KEY_BYTES:
-            raise self._object_refusal(f"{Reason.KEY_TOO_LONG.code}: key of {len(key)} characters")
-        try:
-            self._rules.check(key)
-        except Refused as refusal:
-            raise self._object_refusal(f"{refusal.reason.code}: {refusal.detail}") from None
+        check = self._rules.check
+        # Before the key is looked at: a refusal repeats it.
+        longest = MAX_TEXT if check is None else MAX_KEY_BYTES
+        if len(key) > longest:
+            fault = f"key of {len(key)} characters, at most {longest} are read"
+            raise self._object_refusal(fault, Reason.KEY_TOO_LONG)
+        if check is not None:
+            try:
+                check(key)
+            except Refused as refusal:
+                raise self._object_refusal(refusal.detail, refusal.reason) from None
         if not self._rules.written_anew:
             # Some parsers trim text (Python's xmltodict does unless told otherwise): they would delete another key.
             if key != key.strip():
-                raise self._object_refusal(f"white space around key {key!r}")
+                raise self._object_refusal(f"white space around key {key!r}", Reason.DELETE_WHITE_SPACE)
             if key in self._keys:
-                raise Refused(Reason.DELETE_REPEATED, f"object {self._count}: key {key!r} is repeated")
+                raise self._object_refusal(f"key {key!r} is repeated", Reason.DELETE_REPEATED)
             self._keys.add(key)
         self._key = key
 
@@ -227,12 +242,14 @@ class _Document:
             return ("Key", *_CONDITIONS) if self._rules.conditions else ("Key",)
         return _CHILDREN.get(parent, ())
 
-    def _object_refusal(self, fault: str) -> Refused:
-        return _refusal(f"object {self._count}: {fault}")
+    def _object_refusal(self, fault: str, reason: Reason = Reason.DELETE_BODY) -> Refused:
+        return _refusal(f"object {self._count}: {fault}", reason)
 
     def processing_instruction(self, _target: str, _text: str) -> None:
-        raise _refusal("a processing instruction")
+        raise _refusal("a processing instruction", Reason.DELETE_MARKUP)
 
 
-def _refusal(fault: str) -> Refused:
-    return Refused(Reason.DELETE_BODY, fault)
+def _refusal(fault: str, reason: Reason = Reason.DELETE_BODY) -> Refused:
+    # What is wrong is found in the caller's own body, so it may be told.
+    rule = _NOT_ACCEPTED if reason is Reason.DELETE_BODY else reason.value.message
+    return Worded(reason, f"{rule}: {fault}", detail=fault)

@@ -1,7 +1,8 @@
 """Say with which status, code and words S3 would refuse what signproxy refuses.
 
-Every reason has a code. Where S3 tells more faults apart than signproxy has reasons, whoever refuses names the `Fault`
-besides: it changes what the client is told, and nothing else.
+Every reason has a code. Where S3 tells more faults apart than signproxy has reasons, the refusal names the `Fault`
+besides; where a rule of signproxy's own is broken, it is `Worded`. Both change what the client is told, and nothing
+else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,23 @@ class S3Answer(NamedTuple):
     code: str
     message: str
     elements: tuple[tuple[str, str], ...] = ()
+
+
+_MAX_WORDS = 1024
+"""Characters of a message that names what a client sent."""
+
+
+class Worded(Refused):
+    """Raise to refuse a request in words that name the fault. They hold nothing but rules and what the caller sent.
+
+    What the caller sent is in them as its `repr`, which has no control characters.
+    """
+
+    def __init__(self, reason: Reason, words: str, *, code: str = "", detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.words = words[:_MAX_WORDS]
+        self.code = code
+        """The code of S3 that fits better than that of the reason."""
 
 
 _DENIED = S3Code(403, "AccessDenied")
@@ -88,8 +106,11 @@ _CODES: dict[Reason, S3Code] = {
     Reason.PAYLOAD_MODE: _ARGUMENT,
     Reason.PAYLOAD_UNSUPPORTED: S3Code(501, "NotImplemented"),
     Reason.COPY_SOURCE: _ARGUMENT,
-    Reason.DELETE_WITHOUT_BODY: S3Code(400, "MissingRequestBodyError"),
+    # The reason's own message is about signing.
+    Reason.DELETE_WITHOUT_BODY: S3Code(400, "MissingRequestBodyError", "Request Body is empty"),
     Reason.DELETE_BODY: _XML,
+    Reason.DELETE_MARKUP: _XML,
+    Reason.DELETE_SIZE: _XML,
     Reason.DELETE_REPEATED: _XML,
     Reason.CHUNK_MALFORMED: _INCOMPLETE,
     Reason.CHUNK_INCOMPLETE: _INCOMPLETE,
@@ -119,6 +140,8 @@ _BY_STATUS = {
 def s3_answer(refused: Refused) -> S3Answer:
     """Return what a client is told of a refusal: what he may know, never the operator's detail."""
     said = s3_code(refused.reason)
+    if isinstance(refused, Worded):
+        return S3Answer(said.status, refused.code or said.code, refused.words)
     facts: tuple[str, ...] = ()
     if isinstance(refused, S3Refused):
         said, facts = refused.fault.value, refused.facts

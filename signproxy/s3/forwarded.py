@@ -13,18 +13,20 @@ import msgspec
 from signproxy.errors import Reason, Refused
 from signproxy.s3.bulk_delete import BulkDelete, DeleteRules, read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
+from signproxy.s3.codes import Worded
 from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded_headers import FORCE_DELETE, read_forwarded
 from signproxy.s3.forwarded_operations import MAX_BUCKETS, find_forwarded, find_of_service
 from signproxy.s3.header_rules import Context
-from signproxy.s3.hoisted import beside, parted
+from signproxy.s3.hoisted import parted
 from signproxy.s3.key import check_dot_segments, check_key, check_prefix, check_s3_key
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.operations import COPIES, Level
 from signproxy.s3.outbound import Outbound, outbound_of
 from signproxy.s3.payload import Carriage, Payload, PayloadMode, payload_of, without_framing
 from signproxy.s3.query import parse_query
+from signproxy.s3.refused_headers import naming, read_beside, refused_name, signed_headers
 from signproxy.s3.request import ObjectRef, S3Request
 from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 from signproxy.s3.storage import Storage
@@ -69,7 +71,7 @@ _RAW = {
     KeyRules.S3: re.compile(r"(?:[!-\"$&->@-~]++|%[0-9A-Fa-f]{2})*+"),
 }
 # Keys are refused one by one, where it is known in whose place they lie; what XML cannot hold is in none.
-FORWARDED = DeleteRules(check=partial(check_s3_key, literal=True), conditions=True, written_anew=True)
+FORWARDED = DeleteRules(check=None, conditions=True, written_anew=True)
 """Of a bulk delete that is forwarded: whether an object may name a version is a question of its place, too."""
 _RAW_QUERY = re.compile(r"(?:[!-\"$&-~]++|%[0-9A-Fa-f]{2})*+")
 
@@ -198,14 +200,16 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
         _check_prefix(prefix, storage, rules)
 
     hoisted = wire.hoisted
-    headers, names = beside(wire.headers, wire.names, hoisted) if hoisted else (wire.headers, wire.names)
-    read = read_forwarded(headers, names, rules.operations)
+    headers, names = read_beside(wire.headers, wire.names, wire.hoisted) if hoisted else (wire.headers, wire.names)
+    try:
+        read = read_forwarded(headers, names, rules.operations)
+    except Refused as refused:
+        raise naming(refused, refused_name(headers, names, rules)) from None
     if raw_key and read.value(FORCE_DELETE) is not None:
-        raise Refused(Reason.HEADER_REFUSED, f"header {FORCE_DELETE!r} with a key")
+        raise naming(Refused(Reason.HEADER_REFUSED, f"header {FORCE_DELETE!r} with a key"), FORCE_DELETE)
     copy_source = read.value("x-amz-copy-source")
-    if copy_source is not None:
-        operation = COPIES.get(operation, operation)
-    signed = read.signed(Context(wire.method, operation, storage)) if read.plan.signed else ()
+    operation = operation if copy_source is None else COPIES.get(operation, operation)
+    signed = signed_headers(read, Context(wire.method, operation, storage)) if read.plan.signed else ()
     if read.plan.places:
         payload = payload_of(
             wire.payload or read.value("x-amz-content-sha256") or "",
@@ -336,7 +340,10 @@ def _bulk_delete(wire: ForwardWire, payload: Payload, rules: Rules) -> tuple[Bul
     if rules.operations is _TABLE:
         named = next((each for each in deletes.objects if each.conditions), None)
         if named is not None:
-            raise Refused(Reason.DELETE_BODY, f"{named.conditions[0][0]} of key {named.key!r}")
+            condition = named.conditions[0][0]
+            words = f"In a table a bulk delete names objects by their key alone: {condition} is not accepted"
+            told = f"{condition} of key {named.key[:256]!r}"
+            raise Worded(Reason.DELETE_BODY, words, code="InvalidArgument", detail=told)
     return deletes, digest
 
 

@@ -8,6 +8,8 @@ from signproxy.errors import Reason, Refused
 
 MAX_KEY_BYTES = 1024
 """S3's own limit."""
+SHORT_KEY = MAX_KEY_BYTES // 4
+"""Characters that are within the limit, whichever they are."""
 
 # MinIO takes a backslash for a slash.
 _SEPARATOR = re.compile(r"[/\\]")
@@ -29,14 +31,14 @@ def check_key(key: str) -> None:
         or key[-1] == "/"
     ):
         _check_slowly(key)
-    if len(key) > MAX_KEY_BYTES // 4 and len(key.encode()) > MAX_KEY_BYTES:
-        raise Refused(Reason.KEY_TOO_LONG, f"key of {len(key.encode())} bytes")
+    if len(key) > SHORT_KEY:
+        check_length(key)
 
 
 def check_s3_key(key: str, *, literal: bool) -> None:
     """Refuse what is no key of S3; where the store does not keep keys literally, also what it may read as another."""
-    if len(key) > MAX_KEY_BYTES // 4 and len(key.encode()) > MAX_KEY_BYTES:
-        raise Refused(Reason.KEY_TOO_LONG, f"key of {len(key.encode())} bytes")
+    if len(key) > SHORT_KEY:
+        check_length(key)
     if "\0" in key:
         raise Refused(Reason.KEY_CHARACTER, f"key {key!r}")
     if literal:
@@ -45,6 +47,13 @@ def check_s3_key(key: str, *, literal: bool) -> None:
     if key.startswith("/") or "//" in key:
         raise Refused(Reason.KEY_EMPTY_SEGMENT, f"key {key!r}")
     check_dot_segments(key)
+
+
+def check_length(key: str) -> None:
+    """Refuse a key that is longer than S3's keys are; one of at most SHORT_KEY characters need not be asked about."""
+    size = len(key.encode())
+    if size > MAX_KEY_BYTES:
+        raise Refused(Reason.KEY_TOO_LONG, f"key of {size} bytes")
 
 
 def check_dot_segments(text: str) -> None:

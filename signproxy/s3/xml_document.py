@@ -7,21 +7,18 @@ place where it was read.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING
 
 from signproxy.errors import Reason, Refused
-
-if TYPE_CHECKING:
-    from xml.parsers.expat import XMLParserType
 
 _MAX_DEPTH = 16
 """No answer of S3 has half as many levels."""
 _MAX_ELEMENTS = 120_000
 """Ten thousand buckets, which is the longest list, with all that S3 tells of each, are half of it."""
-_PIECE = 16 * 1024
+PIECE = 16 * 1024
 """Bytes that are read at a time: a millisecond, whatever they are."""
 _SHOWN = 128
 """Characters of a fault that are told."""
+_SPACE = b" \t\r\n"
 
 
 class Element:
@@ -68,27 +65,46 @@ def read_document(document: bytes) -> Generator[None, None, Element]:
 
     Raise Refused with STORE_INVALID for what is no document, has a document type, or is out of all bounds.
     """
-    # Imported here because most processes never see one.
-    from xml.parsers import expat  # noqa: PLC0415
-
-    # Expat takes a NUL for a sign of UTF-16, whatever encoding it is told.
-    if b"\0" in document:
-        raise invalid("a NUL")
-    parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = True
-    reading = _Reading(document, parser)
-    parser.StartDoctypeDeclHandler = _refuse_doctype
-    parser.StartElementHandler = reading.start
-    parser.EndElementHandler = reading.end
-    parser.CharacterDataHandler = reading.text
+    reading = _Reading(document)
     try:
-        for start in range(0, len(document), _PIECE):
-            parser.Parse(document[start : start + _PIECE], False)
+        for start in range(0, len(document), PIECE):
+            reading.read(document[start : start + PIECE], final=False)
             yield
-        parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        raise invalid(f"not well-formed: {error}") from None
+        reading.read(b"", final=True)
+    finally:
+        reading.close()
     return reading.root
+
+
+def read_beginning(document: bytes) -> Element:
+    """Return the root of a document as far as its first `PIECE` bytes can be read, in one go.
+
+    It has no name where no element begins there. An element whose end was not read has no text, and no end of its own,
+    as if it was empty and in the short form.
+    """
+    beginning = document[:PIECE]
+    reading = _Reading(beginning)
+    try:
+        reading.read(beginning, final=len(beginning) == len(document))
+    except Refused:
+        # What was read before it stands.
+        return reading.root
+    finally:
+        reading.close()
+    return reading.root
+
+
+def root_at(document: bytes) -> int:
+    """Return where a document goes on behind blanks, its declaration and more blanks, with which stores gain time.
+
+    The blanks before the declaration are no XML: stores send them all the same, and clients skip them.
+    """
+    rest = document.lstrip(_SPACE)
+    if rest.startswith(b"<?xml"):
+        _, end, behind = rest.partition(b"?>")
+        if end:
+            rest = behind.lstrip(_SPACE)
+    return len(document) - len(rest)
 
 
 def replaced(document: bytes, changes: Iterable[tuple[int, int, bytes]]) -> bytes:
@@ -104,15 +120,37 @@ def replaced(document: bytes, changes: Iterable[tuple[int, int, bytes]]) -> byte
 class _Reading:
     """The part of a document that was read so far."""
 
-    __slots__ = ("_count", "_document", "_open", "_parser", "_texts", "root")
+    __slots__ = ("_count", "_document", "_fault", "_open", "_parser", "_texts", "root")
 
-    def __init__(self, document: bytes, parser: XMLParserType) -> None:
+    def __init__(self, document: bytes) -> None:
+        # Imported here because most processes never see one.
+        from xml.parsers import expat  # noqa: PLC0415
+
         self._document = document
-        self._parser = parser
+        self._fault = expat.ExpatError
+        self._parser = parser = expat.ParserCreate("utf-8")
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = _refuse_doctype
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.text
         self.root = Element("", 0)
         self._open: list[Element] = []
         self._texts: list[list[str]] = []
         self._count = 0
+
+    def read(self, piece: bytes, *, final: bool) -> None:
+        # Expat takes a NUL for a sign of UTF-16, whatever encoding it is told.
+        if b"\0" in piece:
+            raise invalid("a NUL")
+        try:
+            self._parser.Parse(piece, final)
+        except self._fault as error:
+            raise invalid(f"not well-formed: {error}") from None
+
+    def close(self) -> None:
+        # The two hold each other: a long document would stay in memory until the next collection.
+        del self._parser
 
     def start(self, name: str, _attributes: dict[str, str]) -> None:
         self._count += 1

@@ -11,7 +11,7 @@ import msgspec
 from signproxy.audit.event import Verdict
 from signproxy.catalog.answer import CHANGES, Change, TableAnswer, list_answer, plain_answer, read_table
 from signproxy.catalog.call import CallKind, CatalogCall
-from signproxy.catalog.call_body import CallBody, Creation
+from signproxy.catalog.call_body import CallBody, Commit, Creation
 from signproxy.catalog.etag import marked
 from signproxy.catalog.signer_grant import SignerGrant
 from signproxy.catalog.store_address import address_of
@@ -29,6 +29,7 @@ from signproxy.gate.recorder import Recorder
 from signproxy.gate.turns import in_pieces
 from signproxy.inventory.alarms import Refusal
 from signproxy.inventory.chosen_places import may_be_s3
+from signproxy.inventory.claims import is_astray, outside_declared
 from signproxy.inventory.sighting import Loaded, Staged, TableFacts
 from signproxy.model import Subject
 from signproxy.policy.catalog import Catalog
@@ -66,6 +67,8 @@ class Asking(msgspec.Struct, frozen=True):
     """The UUID of the table that is to be dropped, where it was known before."""
     chosen: bool = False
     """Its caller chose a place; what the upstream made of that is judged once more."""
+    before: str | None = None
+    """Where the table was that a commit is about; None where there was none, or nothing is committed."""
     account: Account | None = None
     """Where the work of its answer is charged; None where that has a bound of its own."""
 
@@ -155,26 +158,33 @@ class CallAnswers:
             grant = self._granting.of_staged(grant, staged)
         elif call.kind is CallKind.LOAD_TABLE:
             await self._answered(asking, table, asked_at)
-            refusal = await self._seen.read(catalog, facts, etag, asked_at)
+            placed = is_astray(facts) and await self._judged(asking, facts) is None
+            refusal = await self._seen.read(catalog, facts, etag, asked_at, placed=placed)
         else:
-            # The caller that made a table has yet to load it, where the upstream's word on that is what counts.
-            if table.restricted or catalog.authorizer is Authorizer.POLICY:
+            # The caller that made a table has yet to load it, where the upstream's word on that is what counts. A table
+            # that is registered was there before, and what the upstream keeps from whom, it tells when it is loaded.
+            made = call.kind is CallKind.CREATE_TABLE and catalog.authorizer is Authorizer.POLICY
+            if table.restricted or made:
                 await self._answered(asking, table, asked_at)
             refusal = await self._seen.made(catalog, facts, asked_at, subject, asking.bearer)
+            refusal = refusal or outside_declared(catalog, facts)
         if created is not None and refusal is not None and self._is_unserved(catalog, facts, refusal):
             return self._not_served(asking, created, refusal)
         if not table.restricted:
             grant = self._granting.of_table(grant, catalog, facts, subject, asking.bearer)
         store = address_of(catalog, facts.location)
         if store is not None:
-            store = store.through(self._granting.listener_for(offered=grant is not None))
+            signing = signs(self._gate.state, catalog)
+            store = store.through(self._granting.listener_for(signing=signing, offered=grant is not None))
         pieces = table.with_grant(store, grant)
         self._recorder.passed(asking.passage, answer.status, _unbelieved(refusal))
         return self._reply(asking, answer, b"", pieces, etag=etag)
 
     def _is_unserved(self, catalog: Catalog, facts: TableFacts, refusal: Refusal) -> bool:
+        # The policy's table of this name may be another one than the upstream's.
+        never = refusal.reason in _UNSERVED or catalog.table(facts.namespace, facts.name) is not None
         # A table in no store of S3 is none of signproxy's.
-        return refusal.reason in _UNSERVED and may_be_s3(facts.location) and signs(self._gate.state, catalog)
+        return never and may_be_s3(facts.location) and signs(self._gate.state, catalog)
 
     def _not_served(self, asking: Asking, created: Creation, refusal: Refusal) -> Reply:
         """Say that nothing would be signed for a table, before anything is written into it."""
@@ -199,8 +209,17 @@ class CallAnswers:
 
     async def _unvouched(self, asking: Asking, facts: TableFacts) -> Refusal | None:
         """Return why a place that the caller chose is not believed; the upstream's own choices are not looked at."""
-        if not asking.chosen:
-            return None
+        moved = (
+            asking.call.kind is CallKind.UPDATE_TABLE
+            and isinstance(asking.body, Commit)
+            and not asking.body.creates
+            and asking.before != facts.location
+        )
+        # A commit that moves a table without saying so met another table under its name than was there before.
+        return await self._judged(asking, facts) if asking.chosen or moved else None
+
+    async def _judged(self, asking: Asking, facts: TableFacts) -> Refusal | None:
+        """Return why neither the upstream's layout, nor the table's history, nor the policy vouches for its place."""
         return await self._seen.choices.believes(asking.catalog, asking.bound, asking.subject, asking.bearer, facts)
 
     async def _answered(self, asking: Asking, table: TableAnswer, asked_at: float) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 
+from signproxy.catalog.call_body import AT_ONCE, Commit
 from signproxy.catalog.chosen_locations import NAMESPACE_LOCATION, ChosenLocations
 from signproxy.catalog.json_object import JsonInvalid, read_object, read_string
 from signproxy.catalog.names import encode_namespace
@@ -14,9 +16,11 @@ from signproxy.catalog.upstreams import Bound
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.alarms import Refusal
 from signproxy.inventory.chosen_places import ChosenPlaces, Unvouched, follows_layout, of_namespace
-from signproxy.inventory.claims import unvouched_refusal
+from signproxy.inventory.claims import is_astray, unvouched_refusal
 from signproxy.inventory.learned import LearnedTables, TableLoader
+from signproxy.inventory.learned_table import Doubt
 from signproxy.inventory.sighting import Live, TableFacts
+from signproxy.inventory.unvouched import unvouched_place
 from signproxy.model import NAMESPACE_SEPARATOR, Subject, TableId
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.learning import Learning
@@ -95,6 +99,59 @@ class LocationChoices:
             # The change is made. What has no voucher now is not believed.
             return unvouched_refusal(table, facts.location)
 
+    async def check_commits(
+        self,
+        catalog: Catalog,
+        bound: Bound,
+        subject: Subject,
+        bearer: str,
+        commits: Iterable[Commit],
+        charge: Callable[[int], None],
+    ) -> str | None:
+        """Refuse commits to tables whose place has no voucher: the upstream would write into that place.
+
+        It would write a metadata file there, and the table would look as if the place had always been its own. Return
+        the location that the last of the tables has before its commit; None where there is no such table yet.
+        Each question to the upstream is charged before it is asked. Raise Refused (LOCATION_UNVOUCHED, or UPSTREAM_…
+        where a table has to be asked for and the upstream does not answer).
+        """
+        learning = catalog.learning
+        reports = _Reports(catalog, bound, subject, bearer, charge)
+        before: str | None = None
+        for number, commit in enumerate(commits, 1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            before = None
+            if learning is None or commit.creates or catalog.table(*commit.place) is not None:
+                continue
+            facts = await self._facts_now(catalog, subject, bearer, commit.place, reports)
+            if facts is None:
+                continue
+            before = facts.location
+            table = TableId(catalog.name, *commit.place)
+            if is_astray(facts) or unvouched_place(table, before) in self._learned.registry.unvouched:
+                open_ = self._places.of_table(catalog, learning, table, (before,), _actor(subject), self._clock())
+                refusal = await self._of_table(learning, table, open_, reports)
+                if refusal is not None:
+                    self._learned.alarms.sound(refusal, self._clock())
+                    raise Refused(refusal.reason, refusal.detail)
+        return before
+
+    async def _facts_now(
+        self, catalog: Catalog, subject: Subject, bearer: str, place: tuple[str, str], reports: _Reports
+    ) -> TableFacts | None:
+        """Return what the upstream says of a table, asked anew where that may have changed."""
+        known = self._learned.ground.of(catalog.name).by_name.get(table_key(*place))
+        if known is not None and known.doubt is Doubt.NONE and self._clock() < known.hard:
+            return known.facts
+        reports.count()
+        asked = time.monotonic()
+        loaded = await self._loader.load(catalog.name, *place, subject, bearer)
+        if loaded is None:
+            return None
+        await self._sightings.tell(Live(catalog.name, loaded.facts), asked=asked)
+        return loaded.facts
+
     async def _know(
         self, catalog: Catalog, subject: Subject, bearer: str, chosen: ChosenLocations, reports: _Reports
     ) -> None:
@@ -141,7 +198,15 @@ async def _of_namespace(
 class _Reports:
     """What the upstream says of namespaces, asked with the caller's own token, once for each of them in a call."""
 
-    def __init__(self, catalog: Catalog, bound: Bound, subject: Subject, bearer: str) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        bound: Bound,
+        subject: Subject,
+        bearer: str,
+        charge: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._charge = charge
         self._catalog = catalog
         self._bound = bound
         self._subject = subject
@@ -150,8 +215,9 @@ class _Reports:
         self._asked = 0
 
     def count(self) -> None:
-        """Count a question. Raise Refused (LOCATION_UNVOUCHED) where a call needs too many of them."""
+        """Count and charge a question. Raise Refused (LOCATION_UNVOUCHED) where a call needs too many of them."""
         self._asked += 1
+        self._charge(1)
         if self._asked > MAX_QUESTIONS:
             raise Refused(
                 Reason.LOCATION_UNVOUCHED, f"more than {MAX_QUESTIONS} places of one call have to be asked for"

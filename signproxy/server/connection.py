@@ -113,6 +113,11 @@ class DirectServer(web.Server):
         reply.hold = self.limits.stranger(perf_counter_ns())
         return reply
 
+    @property
+    def leaves_unread(self) -> bool:
+        """Whether a request waits for the audit trail to catch up."""
+        return any(connection.is_left_unread for connection in self._open)
+
     def pre_shutdown(self) -> None:
         """Close what is idle, and let everything else end with its answer."""
         self._ending = True

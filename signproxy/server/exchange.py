@@ -246,6 +246,9 @@ class Connection(asyncio.Protocol):
         """End now if nothing is in flight, else with the next answer."""
         if self._held is not None:
             self._held.closes = True
+        elif self._unread and self._parsed is None:
+            # Read once the audit trail has caught up. The way through aiohttp ends with its answer.
+            self.leave_to_aiohttp()
         if self._is_idle:
             self.close()
         else:
@@ -263,6 +266,11 @@ class Connection(asyncio.Protocol):
         """End whatever is under way."""
         self.send_now()
         self._wire.abort()
+
+    @property
+    def is_left_unread(self) -> bool:
+        """Whether a request came that is not read, because the audit trail is behind."""
+        return bool(self._unread)
 
     def send_now(self) -> None:
         """Send the answer that was to be sent with those of other connections."""

@@ -18,11 +18,14 @@ from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.call_body import (
     AT_ONCE,
     CallBody,
+    Commit,
     Creation,
     NamespaceCreation,
+    Pace,
     Renaming,
+    Transaction,
+    commas_in,
     read_body,
-    read_transaction,
     reads_body,
 )
 from signproxy.catalog.carried import APPLICATION_HEADER, QUERY_HEADER, CarriedContext, word
@@ -30,7 +33,7 @@ from signproxy.catalog.chosen_locations import ChosenLocations, may_choose, read
 from signproxy.catalog.client_config import client_config
 from signproxy.catalog.config_answer import config_answer
 from signproxy.catalog.etag import unmarked
-from signproxy.catalog.needs import needs
+from signproxy.catalog.needs import needs, needs_beforehand
 from signproxy.catalog.travel import onward
 from signproxy.catalog.upstream import Body, Question, Whole
 from signproxy.catalog.upstream_paths import MAX_CONFIG
@@ -79,6 +82,8 @@ _CHANGE_NOTHING = frozenset(
     }
 )
 """Of any other call nobody knows what became of it once its answer is lost."""
+
+_COMMITS = frozenset({CallKind.UPDATE_TABLE, CallKind.COMMIT_TRANSACTION})
 
 _NOT_SENT = frozenset({Reason.UPSTREAM_UNAVAILABLE, Reason.BODY_TIMEOUT, Reason.CLIENT_GONE})
 _UNKNOWN_STATE = frozenset({Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID})
@@ -170,7 +175,7 @@ class Facade:
                 self._granting.public_url,
                 signing=signing,
                 delegation=delegation,
-                listener=self._granting.listener_for(offered=offered),
+                listener=self._granting.listener_for(signing=signing, offered=offered),
             )
             content = config_answer(content, own)
         self._recorder.passed(passage, 200)
@@ -195,17 +200,7 @@ class Facade:
         passage.query_id = word(request.headers.get(QUERY_HEADER))
         query = request.raw_path.partition("?")[2]
         _check_query(query)
-        said: CallBody | None = None
-        body: Body | None = None
-        chosen: tuple[ChosenLocations, ...] = ()
-        if reads_body(call.kind) or may_choose(call.kind):
-            content = await read_whole(request, MAX_CALL)
-            account.charge(work.of_call(len(content)))
-            said = await self._said(call, content, account)
-            chosen = await in_pieces(read_chosen(call, said, content))
-            body = Whole(content)
-        elif call.kind.method == "POST":
-            body = Arriving(request)
+        body, said, chosen = await self._said(passage, subject, address, call, request, account)
         passage.target = _target(call, said)
         for number, need in enumerate(needs(call, query, said)):
             if number % AT_ONCE == AT_ONCE - 1:
@@ -218,13 +213,20 @@ class Facade:
             return Reply(200, f"{JSON}{lines_of((), passage.request_id)}", _NO_CREDENTIALS)
         authorization = await self._authorization(passage, subject, token, bound)
         if subject.caller.scope is not None:
-            # By name alone it would be good for whatever takes the name of its table.
-            uuid = await self._seen.known_uuid(catalog, call, subject, passage.bearer)
-            check_call(subject.caller.scope, call.kind, uuid)
+            check_call(subject.caller.scope, call.kind, None)
+            if (call.name and call.kind is not CallKind.LOAD_TABLE) or isinstance(said, Transaction):
+                # By name alone it would be good for whatever takes the name of its table. A load's answer says itself.
+                uuid = await self._seen.uuid_now(catalog, subject.caller.scope, subject, passage.bearer)
+                check_call(subject.caller.scope, call.kind, uuid)
         if chosen:
             await self._seen.choices.check(catalog, bound, subject, passage.bearer, chosen)
             if signs(self._gate.state, catalog):
                 await self._seen.conflicts.check(catalog, subject, passage.bearer, chosen)
+        before: str | None = None
+        if call.kind in _COMMITS and isinstance(said, Commit | Transaction):
+            commits = (said,) if isinstance(said, Commit) else said.commits
+            choices, charge = self._seen.choices, account.charge
+            before = await choices.check_commits(catalog, bound, subject, passage.bearer, commits, charge)
         target = await bound.paths.target(call.path, query, authorization, passage.request_id)
         state, headers = self._gate.state, request.headers
         grant = self._granting.offered(state, catalog, bound.upstream.spec.offer, passage, headers)
@@ -254,19 +256,48 @@ class Facade:
             if call.kind is CallKind.DROP_TABLE
             else None,
             bool(chosen),
+            before,
             account,
         )
         question = Question(call.kind.method, target, sent, asking.effect, body)
         return await (self._ask(asking, question) if asking.effect is Effect.NONE else self._change(asking, question))
 
-    async def _said(self, call: CatalogCall, content: bytes, account: work.Account) -> CallBody | None:
-        """Return what a body names. The tables of a transaction are charged before they are read, some at a time."""
-        if call.kind is not CallKind.COMMIT_TRANSACTION:
-            return read_body(call, content)
-        own = work.of_call(len(content))
-        return await in_pieces(
-            read_transaction(content, lambda tables: account.charge(work.of_tables(tables), own=own))
-        )
+    def _admit_beforehand(self, passage: Passage, subject: Subject, address: CatalogAddress, call: CatalogCall) -> None:
+        """Refuse a caller whose call no body would make permitted, before the body is read. Raise Refused."""
+        passage.target = _target(call, None)
+        needed = needs_beforehand(call)
+        for number, need in enumerate(needed, 1):
+            place = CallPlace(need.namespace, need.name, need.made)
+            try:
+                self._gate.admit_call(passage, subject, address, need.privileges, place)
+            except Refused:
+                if number == len(needed):
+                    raise
+            else:
+                passage.deny = None
+                return
+
+    async def _said(
+        self,
+        passage: Passage,
+        subject: Subject,
+        address: CatalogAddress,
+        call: CatalogCall,
+        request: web.BaseRequest,
+        account: work.Account,
+    ) -> tuple[Body | None, CallBody | None, tuple[ChosenLocations, ...]]:
+        """Return the body to send on, what it names, and the places that it chooses. Reading it is charged before."""
+        if not (reads_body(call.kind) or may_choose(call.kind)):
+            return Arriving(request) if call.kind.method == "POST" else None, None, ()
+        self._admit_beforehand(passage, subject, address, call)
+        content = await read_whole(request, MAX_CALL)
+        bill = work.CallBill(account)
+        bill.body(len(content))
+        bill.commas(commas_in(call.kind, content))
+        async with work.turn_of(len(content)):
+            pace = Pace(bill)
+            read = await in_pieces(read_body(call, content, pace))
+            return Whole(content), read.said, await in_pieces(read_chosen(call, read, pace))
 
     async def tokens(self, passage: Passage, address: CatalogAddress, request: web.BaseRequest) -> Reply:
         """Answer `POST /v1/oauth/tokens`. Raise Refused."""

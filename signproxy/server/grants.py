@@ -80,12 +80,13 @@ class Granting:
             return grant
         return msgspec.structs.replace(grant, context={**grant.context, CONTEXT: context})
 
-    def listener_for(self, *, offered: bool) -> str:
+    def listener_for(self, *, signing: bool, offered: bool) -> str:
         """Return where a caller sends its S3 requests: the S3 listener's URL, empty for the store.
 
-        Who is offered to have requests signed sends them to the store; all others sign by themselves.
+        A caller that is offered signatures sends them to the store; all others sign by themselves. Where signing is off
+        for the catalog, the listener serves none of its tables, and callers have the store's own keys.
         """
-        return "" if offered else self._listener
+        return self._listener if signing and not offered else ""
 
     def staged_until(self, now: float) -> float:
         """Return until when files are signed for a table that is staged now."""

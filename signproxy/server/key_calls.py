@@ -82,7 +82,7 @@ class KeyCalls:
         scope = self._scope(passage, subject, address, asked)
         seconds = float("inf") if asked.seconds is None else float(asked.seconds)
         parts = Parts.TWO if asked.without_token else Parts.THREE
-        self._check_restrictions(passage, subject, scope)
+        await self._check_restrictions(passage, subject, scope)
         issued = self._keys.issue(subject.caller, scope, seconds, passage.wall, passage.bearer, parts=parts)
         held = subject.caller.scope
         if scope is None and held is not None:
@@ -96,14 +96,14 @@ class KeyCalls:
         reply.known = True
         return reply
 
-    def _check_restrictions(self, passage: Passage, subject: Subject, scope: KeyScope | None) -> None:
-        """Refuse a key for a table whose files the upstream is known to keep from the caller."""
+    async def _check_restrictions(self, passage: Passage, subject: Subject, scope: KeyScope | None) -> None:
+        """Refuse a key for a table of which the upstream keeps rows or columns from the caller."""
         held = subject.caller.scope
         tables = [] if held is None else [TableId(held.catalog, held.namespace, held.name)]
         if scope is not None and scope.table:
             tables.append(TableId(scope.catalog, scope.namespace, scope.table))
         for table in tables:
-            self._gate.check_restrictions(passage, subject, table)
+            await self._gate.check_restrictions(passage, subject, table)
 
     def _scope(self, passage: Passage, subject: Subject, address: CatalogAddress, asked: KeyRequest) -> KeyScope | None:
         """Return what the key is limited to, in a catalog that its holder may know of; None for no limit at all.

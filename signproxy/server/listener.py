@@ -117,7 +117,7 @@ class Listener:
         if waiting:
             # What they have to say is on its way: they connected before anybody could tell them not to.
             await asyncio.sleep(min(HEAR_SECONDS, seconds))
-        await until(lambda: not any(map(_in_flight, self._server.connections)), seconds)
+        await until(lambda: not _is_busy(self._server), seconds)
         connections = [(each, each.transport) for each in self._server.connections]
         self._server.pre_shutdown()
         await self._server.shutdown(CLOSE_SECONDS)
@@ -164,6 +164,12 @@ class _FewConnections(web.Server):
         connections = self.connections
         if len(connections) > FEW:
             connections[0].force_close()
+
+
+def _is_busy(server: web.Server) -> bool:
+    """Whether a request is in flight, or is left unread for a moment."""
+    unread = isinstance(server, DirectServer) and server.leaves_unread
+    return unread or any(map(_in_flight, server.connections))
 
 
 def _in_flight(connection: web.RequestHandler) -> bool:

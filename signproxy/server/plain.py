@@ -20,6 +20,10 @@ _VERSION = b" HTTP/1.1"
 _SPECIAL = frozenset({"Transfer-Encoding", "Expect", "Upgrade", "Content-Encoding", "Trailer", "Te"})
 
 
+_LONGEST = 16 * 1024
+_MOST_LINES = 100
+"""Of a head: what has more is left to aiohttp, which refuses a line of more than 24 KiB and more than 128 headers."""
+
 _HEADS_KEPT = 4
 _KEPT_LENGTH = 4096
 """Of one connection: what strangers and callers send must not add up to more than 16 KB each."""
@@ -54,7 +58,8 @@ class Heads:
     def read(self, data: bytes) -> tuple[Head, bytes] | None:
         """Return head and body if these bytes are exactly one plain POST, else None."""
         end = data.find(b"\r\n\r\n")
-        at = data.find(_LENGTH, 0, end)
+        # Without an end, the length would be compared with that of a body which has not come.
+        at = -1 if end < 0 else data.find(_LENGTH, 0, end)
         if at < 0:
             return None
         digits = at + len(_LENGTH)
@@ -83,7 +88,7 @@ def _read(data: bytes) -> Head | None:
         return None
     line_end = data.find(b"\r\n")
     head_end = data.find(b"\r\n\r\n", line_end)
-    if head_end < 0 or not data.endswith(_VERSION, 0, line_end):
+    if not 0 <= head_end <= _LONGEST or not data.endswith(_VERSION, 0, line_end):
         return None
     try:
         text = data[: head_end + 2].decode("ascii")
@@ -95,6 +100,7 @@ def _read(data: bytes) -> Head | None:
     if (
         # Every line is a header, and none of them is there twice.
         len(lines) != text.count("\n") - 1
+        or len(lines) > _MOST_LINES
         or len(headers) != len(lines)
         or not ",".join(headers).istitle()
         or not _PATH.fullmatch(path)

@@ -14,7 +14,7 @@ from signproxy.inventory.departures import Departures
 from signproxy.inventory.learned import LearnedTables, TableLoader
 from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Loaded, Renamed, Staged, TableFacts
 from signproxy.inventory.vouchers import EVERYBODY, AsksAs, Recipient, answered, recipient_of
-from signproxy.model import Subject
+from signproxy.model import Subject, TableId, TableScope
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.learning import Authorizer
 from signproxy.policy.table import table_key
@@ -57,9 +57,14 @@ class Seen:
         self.choices = LocationChoices(learned, loader, sightings, clock)
         self.conflicts = PlaceConflicts(learned, departures, clock)
 
-    async def read(self, catalog: Catalog, facts: TableFacts, etag: str, asked: float) -> Refusal | None:
-        """Take in a table; `asked` is `time.monotonic()` from before it was read. Return what is not believed."""
-        return await self._sightings.tell(Live(catalog.name, facts, etag), asked=asked)
+    async def read(
+        self, catalog: Catalog, facts: TableFacts, etag: str, asked: float, *, placed: bool = False
+    ) -> Refusal | None:
+        """Take in a table; `asked` is `time.monotonic()` from before it was read. Return what is not believed.
+
+        `placed`: the upstream's layout gives it its place.
+        """
+        return await self._sightings.tell(Live(catalog.name, facts, etag, placed=placed), asked=asked)
 
     async def changed(
         self, catalog: Catalog, facts: TableFacts, sent: float, *, vouched: bool = True
@@ -70,8 +75,11 @@ class Seen:
     async def made(
         self, catalog: Catalog, facts: TableFacts, sent: float, subject: Subject, bearer: str
     ) -> Refusal | None:
-        """Take in a table that a call created or registered; whether one in its way is still there is found out."""
-        return await self._after_departure(Live(catalog.name, facts), catalog, subject, bearer, sent)
+        """Take in a table that a call created or registered, at a place that is its to have.
+
+        Whether one in its way is still there is found out.
+        """
+        return await self._after_departure(Live(catalog.name, facts, placed=True), catalog, subject, bearer, sent)
 
     async def answered(self, catalog: Catalog, loaded: Loaded, subject: Subject, bearer: str, asked: float) -> None:
         """Take in that the upstream let a caller have a table, and whether it may read all of it."""
@@ -113,6 +121,9 @@ class Seen:
     async def doubt(self, catalog: Catalog, call: CatalogCall, body: CallBody | None) -> None:
         """Take in that a change may have been made: whatever is known of its tables has to be asked for anew."""
         places = _places(call, body)
+        if call.kind is CallKind.RENAME_TABLE and isinstance(body, Renaming):
+            source, target = (TableId(catalog.name, *place) for place in places)
+            self._learned.registry.unvouched.spread(source, target)
         await asyncio.gather(*(self._sightings.tell(Changed(catalog.name, *place)) for place in places))
 
     async def _after_departure(
@@ -123,18 +134,27 @@ class Seen:
             return refusal
         return await self._sightings.tell(sighting, sent=sent)
 
-    async def known_uuid(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
-        """Return the UUID of the table that a call names; None where there is none, or it cannot be asked for."""
-        known = self._learned.ground.of(catalog.name).by_name.get(table_key(call.namespace, call.name))
-        return known.facts.uuid if known is not None else await self._load(catalog, call, subject, bearer)
+    async def uuid_now(self, catalog: Catalog, scope: TableScope, subject: Subject, bearer: str) -> str | None:
+        """Return the UUID of the table that has a scope's name; None where none has it. Raise Refused (UPSTREAM_…).
+
+        It is asked for: what was known may have been dropped since, past this process.
+        """
+        asked = time.monotonic()
+        loaded = await self._loader.load(catalog.name, scope.namespace, scope.name, subject, bearer)
+        if loaded is None:
+            return None
+        await self._taken(catalog, loaded, subject, bearer, asked)
+        return loaded.facts.uuid
 
     async def removable(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
         """Get to know a table that a caller is about to drop, and whose files it may then have to delete.
 
-        Return its UUID; None where it is not known, or where the upstream keeps rows or columns from the caller: once
-        the table is dropped, no upstream says so any more.
+        Return its UUID; None where it is not known, or where the upstream keeps rows or columns from the caller, by
+        this token or by another one of its own: once the table is dropped, no upstream says so any more.
         """
         recipient, key = self._recipient(catalog, subject, bearer), table_key(call.namespace, call.name)
+        if self._learned.vouchers.restricts(catalog.name, key, recipient.name, self._clock()):
+            return None
         for _ in range(2):
             found = self._learned.vouchers.find(catalog.name, key, None, recipient, self._clock())
             if found is not None:
@@ -142,18 +162,19 @@ class Seen:
             await self._load(catalog, call, subject, bearer)
         return None
 
-    async def _load(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
+    async def _load(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> None:
         asked = time.monotonic()
         try:
             loaded = await self._loader.load(catalog.name, call.namespace, call.name, subject, bearer)
         except Refused:
             # The call itself will tell what is wrong.
-            return None
-        if loaded is None:
-            return None
+            return
+        if loaded is not None:
+            await self._taken(catalog, loaded, subject, bearer, asked)
+
+    async def _taken(self, catalog: Catalog, loaded: Loaded, subject: Subject, bearer: str, asked: float) -> None:
         await self.answered(catalog, loaded, subject, bearer, asked)
         await self.read(catalog, loaded.facts, "", asked)
-        return loaded.facts.uuid
 
     def _sent(self, asked: float) -> float:
         """Return the Unix time of a moment of `time.monotonic()`."""

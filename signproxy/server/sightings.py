@@ -76,8 +76,13 @@ class Sightings:
         # The others are to judge for themselves, and not to go on with what they knew.
         alike = refusal is None or refusal.reason is Reason.LOCATION_UNVOUCHED
         told = heard if alike else Heard(_doubtful(sighting), heard.at, heard.sent)
-        if self._latest.note(heard) and len(_encode(told)) <= MAX_SHARED_BYTES:
-            await self._delivery.hand(told)
+        if self._latest.note(heard):
+            if isinstance(sighting, Live) and not sighting.vouched and len(_encode(told)) > MAX_SHARED_BYTES:
+                # That nothing vouches for a place is never kept back: another worker would believe it.
+                facts = msgspec.structs.replace(sighting.facts, properties={})
+                told = Heard(Live(sighting.catalog, facts, vouched=False), heard.at, heard.sent)
+            if len(_encode(told)) <= MAX_SHARED_BYTES:
+                await self._delivery.hand(told)
         return refusal
 
     def hear(self, told: Iterable[Heard]) -> None:

@@ -8,22 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
+from typing import NamedTuple
 
 import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar as ShownExemplar
 from prometheus_client.utils import floatToGoString
 
+from signproxy.telemetry.accepted import MediaRange, ranges_of, weight_by_wildcard
 from signproxy.telemetry.families import Counted, Exemplar, Family, Labels, Sample, Type
 
 _FORMATS = re.compile(
     r"(text/plain; version=(0\.0\.4|1\.0\.0)|application/openmetrics-text; version=1\.0\.0); charset=utf-8"
     r"(; escaping=(allow-utf-8|underscores|dots|values))?"
 )
+_TEXT, _OPEN_METRICS = "text/plain", "application/openmetrics-text"
 _UNITS = ("seconds", "bytes")
+
+Encoder = tuple[Callable[[Collector], bytes], str]
+"""Writes the metrics; and the content type that it writes."""
 
 
 class Exposition(msgspec.Struct, frozen=True):
@@ -39,6 +45,15 @@ def expose(families: Iterable[Family], snapshot: Iterable[Counted], accept: str)
     registry.register(SnapshotCollector(families, snapshot))
     encode, content_type = _encoder(accept)
     return Exposition(content_type, encode(registry))
+
+
+class _Offer(NamedTuple):
+    """A format that is accepted."""
+
+    weight: float
+    rank: int
+    """What decides between equal weights: a named format before a wildcard's, and the newer before the oldest."""
+    encoder: Encoder
 
 
 class SnapshotCollector(Collector):
@@ -59,14 +74,36 @@ class SnapshotCollector(Collector):
             yield _metric(self._families[counted.name], sorted(counted.samples, key=lambda each: each.labels))
 
 
-def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    try:
-        encode, content_type = choose_encoder(accept)
-    except (TypeError, ValueError):
-        # It compares versions as numbers, and a scraper may send any text.
-        return choose_encoder("")
-    # The version is repeated as it was asked for: one that does not exist would be claimed in the answer's head.
-    return (encode, content_type) if _FORMATS.fullmatch(content_type) else choose_encoder("")
+def _encoder(accept: str) -> Encoder:
+    """Return the format that is wanted most; Prometheus' older text where none is, or none that is written here."""
+    ranges = ranges_of(accept)
+    offers = [*_named(ranges), *_unnamed(ranges)]
+    return max(offers, key=lambda offer: (offer.weight, offer.rank)).encoder if offers else choose_encoder("")
+
+
+def _named(ranges: list[MediaRange]) -> Iterator[_Offer]:
+    """Yield the formats that are named, in the header's order."""
+    for each in ranges:
+        if each.media_type in (_TEXT, _OPEN_METRICS) and each.weight:
+            try:
+                encoder = choose_encoder(each.media_type + each.parameters)
+            except (TypeError, ValueError):
+                # It compares versions as numbers, and a scraper may send any text.
+                continue
+            content_type = encoder[1]
+            # The version is repeated as it was asked for: one that does not exist would be claimed in the answer's
+            # head. For a version that it does not write, the encoder is another format's.
+            if _FORMATS.fullmatch(content_type) and content_type.startswith(f"{each.media_type};"):
+                yield _Offer(each.weight, 1 if content_type == CONTENT_TYPE_PLAIN_0_0_4 else 2, encoder)
+
+
+def _unnamed(ranges: list[MediaRange]) -> Iterator[_Offer]:
+    """Yield the formats that only a wildcard accepts."""
+    named = {each.media_type for each in ranges}
+    for rank, (media_type, header) in enumerate(((_OPEN_METRICS, _OPEN_METRICS), (_TEXT, ""))):
+        weight = weight_by_wildcard(ranges, media_type)
+        if media_type not in named and weight:
+            yield _Offer(weight, rank, choose_encoder(header))
 
 
 def _metric(family: Family, samples: Iterable[Sample]) -> Metric:

@@ -231,7 +231,8 @@ def _framing(fields: dict[str, str], minor: str) -> tuple[Body, int]:
 
 
 def _tokens(value: str) -> list[str]:
-    return [token.strip(" \t") for token in value.lower().split(",")]
+    # Elements of a list may be empty, and count for nothing: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.1.2
+    return [token for each in value.lower().split(",") if (token := each.strip(" \t"))]
 
 
 def _closes(option: str) -> bool:

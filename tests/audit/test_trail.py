@@ -174,6 +174,72 @@ def test_it_is_told_when_half_of_the_queue_is_full(start: Start, memory: MemoryS
     eventually(lambda: trail.accept(an_event()) and len(told) == 2)
 
 
+def test_it_is_told_before_the_queue_is_full_beside_places_that_are_kept(start: Start, memory: MemorySink) -> None:
+    """With half of the places kept for transfers, requests were refused for a trail that was merely busy."""
+    trail = start(limit=20)
+    told: list[int] = []
+    trail.fell_behind = lambda: told.append(len(trail._queue))
+    assert all(trail.reserve_at_once() for _ in range(11))
+    fill(trail, memory, 5)
+    assert (told, trail.is_behind) == ([], True)
+    trail.accept(an_event())
+    assert told == [6]
+    assert all(trail.accept(an_event()) for _ in range(3))
+    with pytest.raises(Refused, match="the queue is full"):
+        trail.accept(an_event())
+    assert told == [6]
+    for _ in range(11):
+        trail.fulfil(an_event())
+    memory.gate.set()
+    eventually(lambda: not trail.is_behind)
+    assert trail._reserved == 0
+
+
+def test_it_is_told_where_places_that_are_kept_leave_too_few(start: Start, memory: MemorySink) -> None:
+    """The queue does not grow, and has no room all the same: the next request would be refused."""
+    trail = start(limit=20)
+    told: list[int] = []
+    trail.fell_behind = lambda: told.append(trail._reserved)
+    fill(trail, memory, 5)
+    assert all(trail.reserve_at_once() for _ in range(10))
+    assert (told, trail.is_behind) == ([], True)
+    assert all(trail.reserve_at_once() for _ in range(5))
+    assert told == [11]
+    assert not trail.reserve_at_once()
+    for _ in range(15):
+        trail.give_back()
+    assert not trail.is_behind
+
+
+def test_it_is_told_again_once_something_was_written(start: Start, memory: MemorySink) -> None:
+    """A slow disk that goes on would be overrun after the first pause; beside one that stands still none helps."""
+    trail = start(limit=20)
+    told: list[int] = []
+    trail.fell_behind = lambda: told.append(len(trail._queue))
+    fill(trail, memory, 20)
+    assert told == [11]
+    memory.gate.set()
+    eventually(lambda: not trail._queue and not trail._in_hand)
+    fill(trail, memory, 20)
+    assert told == [11, 11]
+
+
+def test_another_thread_closes_it_while_half_of_the_queue_is_full(start: Start, memory: MemorySink) -> None:
+    """What a budget put aside fills the other half; told of it, the event loop's side failed and nothing was closed."""
+    trail = start(limit=20)
+    fill(trail, memory, 10)
+
+    def tell() -> NoReturn:
+        raise RuntimeError("no running event loop")
+
+    trail.fell_behind = tell
+    for reason in ("token_missing", "token_expired"):
+        trail._budget.put_aside(refusal(reason))
+    threading.Timer(0.1, memory.gate.set).start()
+    assert trail.close(5) == 0
+    assert len(events_in(memory)) == 13
+
+
 def test_a_trail_that_does_not_write_is_not_behind(
     start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import gzip
 import os
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
+from signproxy.audit import unpack
 from signproxy.audit.encode import LineEncoder
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.audit.segment import SegmentStart, line_of
 from signproxy.audit.trailer import TAIL, read_trailer
-from signproxy.audit.unpack import MAX_RAW, MIN_LINE, TornError, lines_of
-from signproxy.audit.verify import Weight
+from signproxy.audit.unpack import MAX_CUT, MAX_LINE, MAX_RAW, MIN_LINE, TornError, lines_of
+from signproxy.audit.verify import Fault, Weight, check_segment
 from signproxy.config.settings import AuditSettings
 from tests.audit.segment_rig import Life, faults, findings, rewritten
 
@@ -237,7 +241,7 @@ def test_an_open_segment_is_no_fault(tmp_path: Path) -> None:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", (1, 255 * 1024, 256 * 1024, 256 * 1024 + 1, 1024 * 1024 - 1))
+@pytest.mark.parametrize("size", (1, 255 * 1024, 256 * 1024 - 1, 256 * 1024, MAX_LINE - 1, MAX_LINE))
 def test_lines_of_any_length_are_read_whole(tmp_path: Path, size: int) -> None:
     """What fills a piece exactly would be lost between two of them."""
     path = tmp_path / "segment"
@@ -254,6 +258,94 @@ def test_a_bomb_ends_the_reading(tmp_path: Path) -> None:
         list(lines_of(path))
 
 
+@pytest.mark.parametrize("behind", (b"", b"\n"))
+def test_a_line_that_is_too_long_is_none_wherever_it_ends(tmp_path: Path, behind: bytes) -> None:
+    """Where the pieces happen to end would say how long a line may be."""
+    path = tmp_path / "segment"
+    path.write_bytes(gzip.compress(b"x\n" + b"x" * (MAX_LINE + 1) + behind))
+    lines = lines_of(path)
+    assert next(lines) == b"x\n"
+    with pytest.raises(TornError, match="a line of more than 1048576 bytes"):
+        next(lines)
+
+
+def _seconds(monkeypatch: pytest.MonkeyPatch, size: int) -> float:
+    """Return what lines of this size cost, of 2 MiB that come in the shortest pieces."""
+    piece = b"x" * MIN_LINE
+    line = [*[piece] * (size // MIN_LINE - 1), b"x" * (MIN_LINE - 1) + b"\n"]
+    pieces = line * (2 * MAX_LINE // size)
+    monkeypatch.setattr(unpack, "_pieces", lambda _path: iter(pieces))
+    taken = []
+    for _ in range(3):
+        began = time.process_time()
+        assert sum(map(len, lines_of(Path()))) == 2 * MAX_LINE
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+def test_a_line_is_looked_at_once_in_however_many_pieces_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crafted segment of some megabytes would keep an auditor waiting for half an hour."""
+    # As many bytes in as many pieces. Copied with each piece, lines of 128 times the length cost 128 times as much.
+    assert _seconds(monkeypatch, MAX_LINE) < 16 * _seconds(monkeypatch, MAX_LINE // 128)
+
+
+@pytest.mark.parametrize(("count", "is_read"), ((MAX_CUT, True), (MAX_CUT + 1, False)))
+def test_members_that_end_no_line_are_counted(tmp_path: Path, count: int, is_read: bool) -> None:
+    """Each costs as much work as a long one, and millions of them make up no more than some lines."""
+    path = tmp_path / "segment"
+    path.write_bytes(gzip.compress(b"x" * MIN_LINE) * count + gzip.compress(b"x" * MIN_LINE + b"\n") * 3)
+    if is_read:
+        assert [len(line) for line in lines_of(path)] == [MIN_LINE * (count + 1) + 1, MIN_LINE + 1, MIN_LINE + 1]
+    else:
+        with pytest.raises(TornError, match="more than 1000 members that end in the midst of a line"):
+            list(lines_of(path))
+
+
+@pytest.mark.parametrize("behind", range(1, 9))
+def test_a_member_ends_its_line_wherever_the_file_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
+) -> None:
+    """An honest trail would be told to be damaged, once some of its members ended where a piece of the file does."""
+    monkeypatch.setattr(unpack, "MAX_CUT", 0)
+    path = tmp_path / "segment"
+    line = b"x" * MIN_LINE + b"\n"
+    content = _packed(line)
+    # Its name, that nobody reads, is as long as it takes to have its check sum or a part of it in the next piece.
+    name = b"n" * (16 * 1024 + behind - len(content) - 1) + b"\0"
+    path.write_bytes(content[:3] + b"\x08" + content[4:10] + name + content[10:] + content)
+    assert list(lines_of(path)) == [line, line]
+
+
+def test_no_more_is_unpacked_of_a_crafted_segment_than_its_members_are_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What bounds the lines of a crafted segment would bound a tiny part of the work that it makes."""
+    given: list[int] = []
+
+    class Counted:
+        def __init__(self, bits: int) -> None:
+            self._unpacker = zlib.decompressobj(bits)
+            given.append(0)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._unpacker, name)
+
+        def decompress(self, packed: bytes, most: int) -> bytes:
+            given[-1] += len(packed)
+            return self._unpacker.decompress(packed, most)
+
+    _, paths = three(tmp_path)
+    first = gzip.decompress(paths[1].read_bytes()).split(b"\n")[0] + b"\n"
+    content = _packed(first) + UNENDED * 20
+    paths[1].write_bytes(content)
+    monkeypatch.setattr(unpack, "zlib", SimpleNamespace(decompressobj=Counted, error=zlib.error))
+    assert any(finding.fault is Fault.TORN for finding in check_segment(paths[1]).findings)
+    # The first line's, those that are allowed, and one too many.
+    assert len(given) == MAX_CUT + 2
+    # What is behind a member is handed over again with the next: at most a piece of the file each time.
+    assert sum(given) < len(given) * 16 * 1024
+
+
 def _packed(content: bytes) -> bytes:
     return gzip.compress(content, compresslevel=1, mtime=0)
 
@@ -264,11 +356,14 @@ def _event(seq: int, boot_id: str) -> bytes:
 
 
 _MANY = 100_000
+UNENDED = _packed(b"x" * MIN_LINE) * (MAX_LINE // MIN_LINE - 1) + _packed(b"x" * (MIN_LINE - 1) + b"\n")
+"""A line, nearly the longest, of thousands of members: 190 KB that were copied and looked at for a second."""
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "empty lines": (lambda: _packed(b"\n" * 64_000_000), "more than 1000 lines of fewer than 128 bytes"),
     "lines of a byte": (lambda: _packed(b"x\n" * 32_000_000), "more than 1000 lines of fewer than 128 bytes"),
     "members of nothing": (lambda: _packed(b"") * _MANY * 20, "more than 1000 members of fewer than 128 bytes"),
     "members of a byte": (lambda: _packed(b"x") * _MANY * 20, "more than 1000 members of fewer than 128 bytes"),
+    "members of a long line": (lambda: UNENDED * 20, "more than 1000 members that end in the midst of a line"),
     "a long line": (lambda: _packed(b"x" * 500_000_000), "a line of more than 1048576 bytes"),
     "no events": (lambda: _packed((b"x" * 200 + b"\n") * 1_000_000), "1001 of 1001"),
     "nested lines": (lambda: _packed((b'{"a":' + b"[" * 5000 + b"\n") * 20_000), "1001 of 1001"),

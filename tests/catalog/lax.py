@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -21,6 +22,8 @@ class LaxCatalog:
         self.tables: dict[Key, dict[str, Any]] = {}
         self.files: dict[str, dict[str, Any]] = {}
         """Metadata by the location of its file, as callers wrote it."""
+        self.current: dict[Key, str] = {}
+        """The file of each table that a caller registered or committed to; else it is the first below its location."""
         self.page = page
         self.made = 0
 
@@ -55,8 +58,10 @@ class LaxCatalog:
             return answer(204)
         if path == ["tables", "rename"]:
             source, target = body["source"], body["destination"]
-            moved = self.tables.pop((tuple(source["namespace"]), source["name"]))
-            self.tables[tuple(target["namespace"]), target["name"]] = moved
+            old, new = ((tuple(each["namespace"]), each["name"]) for each in (source, target))
+            self.tables[new] = self.tables.pop(old)
+            if old in self.current:
+                self.current[new] = self.current.pop(old)
             return answer(204)
         if path == ["namespaces"]:
             return self._namespaces(asked.method, body, query)
@@ -80,7 +85,9 @@ class LaxCatalog:
             case "POST", ["tables"]:
                 return self._create(levels, body)
             case "POST", ["register"]:
-                self.tables[levels, body["name"]] = self.files[body["metadata-location"]]
+                # The file stays what it is, whatever is committed to the table.
+                self.tables[levels, body["name"]] = copy.deepcopy(self.files[body["metadata-location"]])
+                self.current[levels, body["name"]] = body["metadata-location"]
                 return self._loaded((levels, body["name"]))
             case "GET" | "HEAD", ["tables", name]:
                 return self._loaded((levels, name))
@@ -89,6 +96,7 @@ class LaxCatalog:
                 return self._loaded((levels, name))
             case "DELETE", ["tables", name]:
                 gone = self.tables.pop((levels, name), None)
+                self.current.pop((levels, name), None)
                 return answer(204) if gone else error(404, "NoSuchTableException")
             case _:
                 return error(404, "NotFoundException")
@@ -129,13 +137,20 @@ class LaxCatalog:
                     self.tables[key]["location"] = update["location"]
                 case "set-properties":
                     self.tables[key]["properties"] |= update["updates"]
+                case "remove-properties":
+                    for name in update["removals"]:
+                        self.tables[key]["properties"].pop(name, None)
+                case "assign-uuid":
+                    self.tables[key]["table-uuid"] = update["uuid"]
                 case _:
                     pass
+        self.made += 1
+        self.current[key] = f"{self.tables[key]['location']}/metadata/{self.made:05}.metadata.json"
 
     def _loaded(self, key: Key) -> bytes:
         metadata = self.tables.get(key)
         if metadata is None:
             return error(404, "NoSuchTableException")
-        file = f"{metadata['location']}/metadata/00001.metadata.json"
+        file = self.current.get(key, f"{metadata['location']}/metadata/00001.metadata.json")
         self.files.setdefault(file, metadata)
         return answer(200, {"metadata-location": file, "metadata": metadata, "config": {}})

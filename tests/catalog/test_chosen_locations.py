@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from signproxy.catalog.call import CallKind, CatalogCall
-from signproxy.catalog.call_body import read_body, read_transaction
+from signproxy.catalog.call_body import MAX_PROPERTIES, MAX_UPDATES, Pace
 from signproxy.catalog.chosen_locations import ChosenLocations, may_choose, read_chosen
 from signproxy.errors import Reason, Refused
-from tests.pieces import drained
+from tests.catalog.charged import Charged, body_of, chosen_of
 
 K = CallKind
 EVIL = "s3://lake/victim"
@@ -19,10 +20,7 @@ EVIL = "s3://lake/victim"
 
 def chosen(kind: CallKind, body: Any) -> tuple[ChosenLocations, ...]:
     call = CatalogCall(kind=kind, path="", namespace="ns", name="t")
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    is_transaction = kind is K.COMMIT_TRANSACTION
-    said = drained(read_transaction(content, lambda _: None)) if is_transaction else read_body(call, content)
-    return drained(read_chosen(call, said, content))
+    return chosen_of(call, body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
 def move(location: object = EVIL, action: str = "set-location") -> dict[str, object]:
@@ -131,10 +129,54 @@ def test_calls_without_a_choice_are_not_read() -> None:
     }
 
 
+def _pieces(kind: CallKind, body: object, most: int = 10_000_000) -> int:
+    """Return how often others have their turn while the choices of a body are read."""
+    call = CatalogCall(kind=kind, path="", namespace="ns", name="t")
+    read = body_of(call, json.dumps(body).encode())
+    return sum(1 for _ in read_chosen(call, read, Pace(Charged(most))))
+
+
 def test_a_long_transaction_is_read_piece_by_piece() -> None:
     """Every other caller would wait for the last of ten thousand tables."""
-    change = {"identifier": {"namespace": ["a"], "name": "t"}, "updates": [move()]}
-    content = json.dumps({"table-changes": [change] * 1000}).encode()
-    call = CatalogCall(kind=K.COMMIT_TRANSACTION, path="")
-    said = drained(read_transaction(content, lambda _: None))
-    assert sum(1 for _ in read_chosen(call, said, content)) == 1000 // 32
+    assert _pieces(K.COMMIT_TRANSACTION, {"table-changes": [change("t", move())] * 1000}) > 1000 // 128
+
+
+_MANY: tuple[tuple[CallKind, Callable[[int], object], int], ...] = (
+    (K.UPDATE_TABLE, lambda count: {"updates": [{"action": "x"}] * count}, MAX_UPDATES),
+    (
+        K.COMMIT_TRANSACTION,
+        lambda count: {"table-changes": [change("t", *([{"action": "x"}] * count))]},
+        MAX_UPDATES,
+    ),
+    (K.UPDATE_TABLE, lambda count: {"updates": [properties(**_many(count))]}, MAX_PROPERTIES),
+    (K.UPDATE_TABLE, lambda count: {"updates": [properties("updated", **_many(count))]}, MAX_PROPERTIES),
+    (K.CREATE_TABLE, lambda count: {"name": "t", "properties": _many(count)}, MAX_PROPERTIES),
+    (K.CREATE_NAMESPACE, lambda count: {"namespace": ["a"], "properties": _many(count)}, MAX_PROPERTIES),
+    (K.UPDATE_NAMESPACE, lambda count: {"updates": _many(count)}, MAX_PROPERTIES),
+)
+
+
+def _many(count: int) -> dict[str, str]:
+    return {f"p{number}": "" for number in range(count)}
+
+
+@pytest.mark.parametrize(("kind", "body_with", "limit"), _MANY)
+def test_what_stands_in_one_table_is_read_piece_by_piece_up_to_its_limit(
+    kind: CallKind, body_with: Callable[[int], object], limit: int
+) -> None:
+    """Others had their turn between two tables alone: half a million updates of one kept them waiting for seconds."""
+    assert _pieces(kind, body_with(limit)) >= limit // 256
+    with pytest.raises(Refused) as refused:
+        _pieces(kind, body_with(limit + 1))
+    assert refused.value.reason is Reason.MESSAGE_MALFORMED
+    assert refused.value.detail.endswith(f"at most {limit} are read")
+
+
+@pytest.mark.parametrize(("kind", "body_with", "limit"), _MANY)
+def test_what_stands_in_one_table_is_charged_before_it_is_read(
+    kind: CallKind, body_with: Callable[[int], object], limit: int
+) -> None:
+    """A limit that is generous to clients would be generous to a caller that sends nothing else."""
+    with pytest.raises(Refused) as refused:
+        _pieces(kind, body_with(min(limit, 1000)), most=999)
+    assert refused.value.reason is Reason.RATE_LIMITED

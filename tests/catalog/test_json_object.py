@@ -11,13 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signproxy.catalog.json_object import (
+    AT_ONCE,
     JsonInvalid,
+    Most,
     check_spelling,
+    object_in_pieces,
     read_list,
     read_members,
     read_object,
     read_string,
 )
+from tests.pieces import drained
 
 _KEYS = st.text(max_size=4) | st.sampled_from(("a", "b", "location", "\\u0061", '"', "\\", ",", ":", "{"))
 _VALUES = st.recursive(
@@ -184,3 +188,30 @@ def test_a_megabyte_in_one_value_is_not_parsed() -> None:
     metadata = members.values["metadata"]
     assert isinstance(metadata, dict)
     assert isinstance(metadata["snapshots"], msgspec.Raw)
+
+
+def test_a_large_object_is_looked_at_piece_by_piece_and_counted_before() -> None:
+    """Seven hundred thousand members took a second in which no other request had a turn."""
+    text = _written([(f'"m{number}"', "1") for number in range(4 * AT_ONCE)]).encode()
+    told: list[int] = []
+    pieces = object_in_pieces(text, count=told.append)
+    next(pieces)
+    assert told == [4 * AT_ONCE]
+    assert sum(1 for _ in pieces) == 3
+    # What is wrong in the last piece is seen.
+    with pytest.raises(JsonInvalid, match="given twice"):
+        drained(object_in_pieces(text[:-1] + b',"m0":1}'))
+
+
+def test_as_many_members_and_elements_are_read_as_are_asked_for() -> None:
+    """The limit of a caller's body would be one less than it is said to be, or none."""
+    most = Most(2, "things")
+    assert len(read_object(b'{"a":1,"b":2}', most)) == len(read_list(b"[1,2]", most)) == 2
+    counted: list[int] = []
+    for read in (
+        lambda: read_object(b'{"a":1,"b":2,"c":3}', most, counted.append),
+        lambda: read_list(b"[1,2,3]", most),
+    ):
+        with pytest.raises(JsonInvalid, match=r"^3 things, at most 2 are read$"):
+            read()
+    assert counted == []

@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.call_body import CallBody, Commit, Creation, NamespaceCreation, Renaming, Transaction, reads_body
-from signproxy.catalog.needs import MAX_QUERY, RULES, Need, Where, needs, parent_asked, purges
+from signproxy.catalog.needs import MAX_QUERY, RULES, Need, Where, needs, needs_beforehand, parent_asked, purges
 from signproxy.errors import Reason, Refused
 from signproxy.policy.privileges import Privilege as P  # noqa: N817 - a table of them
 
@@ -165,3 +165,29 @@ def test_a_query_whose_parts_are_parted_by_a_semicolon_is_refused() -> None:
     """Some servers take it for an ampersand, and would find a purge."""
     with pytest.raises(Refused):
         purges("a=b;purgeRequested=true")
+
+
+def test_what_a_call_needs_whatever_its_body_says_is_known_before_the_body_is_read() -> None:
+    """A caller without any right could have eight megabytes read, and others wait for it."""
+    for kind, rule in RULES.items():
+        call = CatalogCall(kind=kind, path="", namespace="ns", name="t")
+        beforehand = needs_beforehand(call)
+        assert bool(beforehand) is (rule.where is not Where.BODY)
+        if not reads_body(kind):
+            assert beforehand == needs(call, "", None)
+    bodies: tuple[tuple[CallKind, CallBody], ...] = (
+        (K.CREATE_TABLE, Creation("t")),
+        (K.REGISTER_TABLE, Creation("t")),
+        (K.REGISTER_TABLE, Creation("t", overwrite=True)),
+        (K.CREATE_VIEW, Creation("v")),
+        (K.REGISTER_VIEW, Creation("v")),
+        (K.UPDATE_TABLE, Commit(("ns", "t"))),
+        (K.UPDATE_TABLE, Commit(("ns", "t"), creates=True)),
+        (K.REPLACE_VIEW, Commit(("ns", "t"))),
+    )
+    for kind, body in bodies:
+        call = CatalogCall(kind=kind, path="", namespace="ns", name="t")
+        # One of them has to be met: what is refused for want of all of them would have been refused anyway.
+        assert needs(call, "", body)[0] in needs_beforehand(call)
+    with_bodies = {kind for kind, _ in bodies}
+    assert {kind for kind in K if reads_body(kind) and RULES[kind].where is not Where.BODY} == with_bodies

@@ -326,7 +326,7 @@ def test_where_a_file_cannot_name_a_token_it_is_said_beside_it(
 SPARK = """\
 # Spark with Iceberg 1.12: catalog lake, through signproxy.
 # Iceberg takes the token from the variable SIGNPROXY_TOKEN of the process that opens the catalog.
-# signproxy and the catalog are shown the same token; where nobody renews it, it must outlive the job.
+# signproxy and the catalog are shown the same token; where it is not renewed, it must outlive the job.
 # Set no `signer.uri` and no `s3.signer.uri` besides: they win over what the catalog's answers say.
 # `s3.analytics-accelerator.enabled` must stay off: its S3 client is never signed.
 # 127.0.0.1 is each machine's own: every process that reads or writes needs a signproxy beside it.

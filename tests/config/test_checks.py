@@ -143,6 +143,13 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
         ),
         # limits
         (POLICY + "limits: {requests_per_second: 10, burst: 10, in_flight: 5, total_in_flight: 5}", []),
+        # Each transfer keeps a place in the queue.
+        (POLICY + "audit: {queue: 100}", []),
+        (POLICY + "audit: {queue: 4096}\ns3: {enabled: true}", []),
+        (
+            POLICY + "audit: {queue: 4095}\ns3: {enabled: true}",
+            ["audit.queue: 4095 is less than 4096, twice s3.limits.total_in_flight; raise it, or lower that"],
+        ),
         (
             POLICY + "limits: {requests_per_second: 10, burst: 9}",
             [

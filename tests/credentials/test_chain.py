@@ -328,6 +328,59 @@ async def test_instance_metadata_is_never_asked_for_through_a_proxy(
     assert proxy.seen == []
 
 
+def from_role_of_an_instance(home: Path, monkeypatch: pytest.MonkeyPatch, sessions: Service, instance: Service) -> None:
+    """A profile that assumes a role with what the instance metadata gives; the session service needs no proxy."""
+    (home / ".aws/config").write_text(
+        "[default]\nrole_arn = arn:aws:iam::123456789012:role/lake\n"
+        "credential_source = Ec2InstanceMetadata\nregion = eu-west-1\n"
+    )
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", instance.url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", sessions.url)
+    monkeypatch.setenv("NO_PROXY", sessions.url.removeprefix("http://"))
+
+
+ONLY_THE_ROLE: tuple[dict[str, str], ...] = (
+    {},
+    {"methods": "assume-role"},
+    {"methods": "assume-role, env"},
+    {"methods": "assume-role, iam-role"},
+)
+
+
+@pytest.mark.parametrize("properties", ONLY_THE_ROLE)
+async def test_instance_metadata_below_a_role_is_never_asked_for_through_a_proxy(
+    properties: dict[str, str], aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
+) -> None:
+    """A proxy that answers would choose whose keys assume the role, where `methods` names the role alone."""
+    below = key("below")
+    service.answer = sts(giving(source), lambda: (below,))
+    with serving(metadata(giving(lambda: below))) as instance, serving(lambda _seen: Answer(200, b"proxy")) as proxy:
+        from_role_of_an_instance(aws_home, monkeypatch, service, instance)
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert held(await found(**properties)) == (KEY.key_id, KEY.secret, KEY.token)
+        assert proxy.seen == []
+        assert len(instance.seen) == 3
+
+
+async def test_no_region_is_asked_of_instance_metadata_through_a_proxy(
+    aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
+) -> None:
+    """The variable `AWS_DEFAULTS_MODE` of a base image makes botocore ask for it with a client of its own."""
+    from_web_identity(aws_home, monkeypatch, service, source)
+    monkeypatch.setenv("AWS_DEFAULTS_MODE", "auto")
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    # An address of the documentation: nothing answers there, and only a proxy could be asked for it.
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://192.0.2.1/")
+    monkeypatch.setenv("NO_PROXY", service.url.removeprefix("http://"))
+    with serving(lambda _seen: Answer(404, b"")) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert held(await found()) == (KEY.key_id, KEY.secret, KEY.token)
+    assert proxy.seen == []
+
+
 # -- which ways may be used --------------------------------------------------------------------------------------------
 
 
@@ -390,6 +443,19 @@ async def test_the_life_of_instance_credentials_is_not_stretched(
     given = await found()
     assert given.expires_at is not None
     assert given.expires_at <= time.time() + seconds
+
+
+@pytest.mark.parametrize("properties", ONLY_THE_ROLE)
+async def test_no_role_is_assumed_with_what_has_expired(
+    properties: dict[str, str], aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
+) -> None:
+    """Stretched, the life of dead instance credentials looks well: the session service would be blamed."""
+    below = key("below", LONG_AGO)
+    service.answer = sts(giving(source), lambda: (below,))
+    with serving(metadata(giving(lambda: below))) as instance:
+        from_role_of_an_instance(aws_home, monkeypatch, service, instance)
+        assert (await failure(**properties)).kind is FailureKind.EXPIRED
+    assert service.seen == []
 
 
 @pytest.mark.parametrize("way", ("instance", "container", "process", "web identity", "variables with expiry"))

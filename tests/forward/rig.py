@@ -17,14 +17,15 @@ from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
 from signproxy.forward.pool import Pool
+from signproxy.forward.relay import Charge
 from signproxy.forward.times import Times
 from signproxy.forward.uploads import UploadIds
 from signproxy.gate.forwarded import Passed, RefusedKey
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.model import Allow, TableId, VolumeId
-from signproxy.s3.bulk_delete import DeleteRules, read_bulk_delete
+from signproxy.s3.bulk_delete import read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
-from signproxy.s3.forwarded import Forwardable
+from signproxy.s3.forwarded import FORWARDED, Forwardable
 from signproxy.s3.operation import Operation
 from signproxy.s3.outbound import outbound_of
 from signproxy.s3.payload import Payload, PayloadMode
@@ -97,7 +98,6 @@ class Story(msgspec.Struct, kw_only=True):
 
 
 PLAIN = Story()
-_ANY_OBJECT = DeleteRules(conditions=True, written_anew=True)
 _OPERATIONS = {
     "GET": Operation.GET_OBJECT,
     "HEAD": Operation.HEAD_OBJECT,
@@ -141,7 +141,7 @@ def passed_of(store: Storage, head: RequestHead, story: Story) -> Passed:
         mode=payload.mode,
         payload=payload,
         outbound=outbound_of(store, "data"),
-        deletes=read_bulk_delete(story.document, _ANY_OBJECT) if story.document else None,
+        deletes=read_bulk_delete(story.document, FORWARDED) if story.document else None,
     )
     table = TableId("lake", "ns", story.table) if story.table else None
     volume = VolumeId("lake", story.volume) if story.volume else None
@@ -177,6 +177,7 @@ class Rig:
         self.keys = Keys()
         self.ca_file = ""
         self.story = PLAIN
+        self.charge: Charge | None = None
         self.max_body = 5 * 1024**3
         self.outcomes: list[ForwardOutcome] = []
         self.refusals: list[Refused] = []
@@ -235,6 +236,7 @@ class Rig:
                 event_id=EVENT_ID,
                 seed=story.seed,
                 document=story.document,
+                charge=self.charge,
             )
         except Refused as refused:
             assert not answer.begun

@@ -227,10 +227,11 @@ _COMPLETED = (
 )
 
 
+@pytest.mark.parametrize("spelled", (b"<Location>", b"<Location >", b'<Location xmlns="">', b"<!-- a --><Location>"))
 @pytest.mark.parametrize("chunks", (0, 1, 7, 4096), ids=("sized", "by one", "by seven", "at once"))
-async def test_a_completed_upload_is_where_the_client_asked_for_it(chunks: int) -> None:
+async def test_a_completed_upload_is_where_the_client_asked_for_it(chunks: int, spelled: bytes) -> None:
     """A client that follows the store's own address finds nothing there, and learns where the store is."""
-    document = b'<?xml version="1.0"?>\n' + _COMPLETED
+    document = b'<?xml version="1.0"?>\n' + _COMPLETED.replace(b"<Location>", spelled)
 
     async def script(talk: Talk) -> None:
         while True:
@@ -250,7 +251,8 @@ async def test_a_completed_upload_is_where_the_client_asked_for_it(chunks: int) 
             await client.send(request("POST", "/data/a&b", body=b"<CompleteMultipartUpload/>"))
             _, body = await client.answer()
             host = request().partition(b"Host: ")[2].partition(b"\r\n")[0]
-            expected = document.replace(b"http://10.0.0.7:9000/data/key", b"http://" + host + b"/data/a&amp;b")
+            before = spelled if spelled.startswith(b"<!--") else b"<Location>"
+            expected = document.replace(spelled, before).replace(b"10.0.0.7:9000/data/key", host + b"/data/a&amp;b")
             assert body == expected
         assert store.connections == 1
         assert [outcome.completed for outcome in rig.outcomes] == ["completed"] * 2

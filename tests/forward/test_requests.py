@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given, settings
@@ -383,6 +384,24 @@ async def test_refused_keys_are_left_out_and_reported_beside_the_others(result: 
     message = Reason.NO_WRITE_DATA.value.message
     errors = f"<Error><Key>wh/t2/x&lt;</Key><Code>AccessDenied</Code><Message>{message}</Message></Error>".encode()
     assert body == merged.replace(b"{errors}", errors)
+
+
+async def test_a_key_that_is_too_long_is_reported_as_s3_reports_it() -> None:
+    """The client looks its key up in the answer, and takes what it does not find there for deleted."""
+    key = "wh/t1/&\u20ac" + "a" * 1111
+    document = f"<Delete><Object><Key>a</Key></Object><Object><Key>{escape(key)}</Key></Object></Delete>".encode()
+    async with (
+        Upstream(serving(b"<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>")) as store,
+        serving_rig(Rig(storage(store.port))) as rig,
+        connected(rig) as client,
+    ):
+        rig.story = bulk(refused=(RefusedKey(key, Reason.KEY_TOO_LONG),), allowed=("a",), document=document)
+        await client.send(request("POST", "/data?delete", body=document))
+        _, body = await client.answer()
+    assert verified(store.requests[0]).body == _SENT % b"<Object><Key>a</Key></Object>"
+    (error,) = ElementTree.fromstring(body).iterfind("Error")  # noqa: S314 - of our own server
+    told = [error.findtext(name) for name in ("Key", "Code", "Message")]
+    assert told == [key, "KeyTooLongError", "The key is longer than 1,024 bytes"]
 
 
 async def test_each_refused_object_is_reported_with_its_version() -> None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from signproxy.errors import Reason, Refused
+from signproxy.forward.addresses import Address
+from signproxy.forward.answer import Answer
+from signproxy.forward.underway import Underway
+from signproxy.gate.outcome import ForwardOutcome
 from signproxy.s3.forwarded_operations import _TABLE_SHAPES, _VOLUME_SHAPES
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import STAMP, Stamp
 from signproxy.s3.unsigned_operations import UNSIGNED
-from tests.forward.rig import EVENT_ID, Rig, Story, connected, request, serving_rig, storage
+from signproxy.transfer.body import Incoming
+from signproxy.transfer.channel import Channel
+from signproxy.transfer.head import read_request_head
+from tests.forward.rig import EVENT_ID, PLAIN, Rig, Story, connected, passed_of, request, serving_rig, storage, until
 from tests.forward.test_faults import once_then
 from tests.forward.test_requests import forwarded, verified
-from tests.forward.upstream import Upstream, serve
+from tests.forward.upstream import Upstream, serve, serving
 
 _STAMP = f"{STAMP}={EVENT_ID}"
 
@@ -80,6 +88,67 @@ async def test_a_request_that_is_sent_again_says_so() -> None:
             await client.send(request())
             await client.answer()
         assert [outcome.requests for outcome in rig.outcomes] == [1, 2]
+
+
+# -- what was refused on its way ---------------------------------------------------------------------------------------
+
+HEAD = read_request_head(request())
+
+
+async def test_what_was_sent_before_is_said_to_be_sent_whatever_is_refused_now() -> None:
+    """A quick request that the general way goes on with: the store's log would have one that no event says was sent."""
+    async with serving_rig(Rig(storage(1))) as rig:
+        passed = passed_of(rig.store, HEAD, PLAIN)
+        for stamped in (True, False):
+            outcome = ForwardOutcome(status=0)
+            underway = Underway(None, None, None)
+            underway.stamped = stamped
+            client = Channel()
+            answer, body = Answer(client, HEAD, EVENT_ID, ""), Incoming(client, HEAD.body, HEAD.length, idle=1)
+            rig.keys.now = Refused(Reason.CREDENTIALS_UNAVAILABLE)
+            with pytest.raises(Refused):
+                await rig.forwarder.forward(
+                    passed, client, body, HEAD, answer, event_id=EVENT_ID, outcome=outcome, underway=underway
+                )
+            assert (outcome.requests, outcome.stamped) == (1, stamped)
+
+
+async def test_what_was_sent_before_is_counted_although_nothing_more_is_asked() -> None:
+    """A store that is down by now has the request in its log all the same."""
+    async with Upstream(serve) as store:
+        port = store.port
+    async with serving_rig(Rig(storage(port))) as rig:
+        passed = passed_of(rig.store, HEAD, PLAIN)
+        outcome, client = ForwardOutcome(status=0), Channel()
+        answer, body = Answer(client, HEAD, EVENT_ID, ""), Incoming(client, HEAD.body, HEAD.length, idle=1)
+        with pytest.raises(Refused) as caught:
+            await rig.forwarder.forward(
+                passed,
+                client,
+                body,
+                HEAD,
+                answer,
+                event_id=EVENT_ID,
+                outcome=outcome,
+                underway=Underway(None, None, None),
+            )
+        assert caught.value.reason is Reason.STORE_UNAVAILABLE
+        assert outcome.requests == 1
+        assert outcome.upstream_us > 0
+
+
+async def test_a_list_of_buckets_says_how_long_the_store_was_asked() -> None:
+    """Its event is refused where the list is too much for its caller, and would not say that the store was asked."""
+    document = b"<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>"
+    async with Upstream(serving(document)) as store, serving_rig(Rig(storage(store.port))) as rig:
+        outcome, client = ForwardOutcome(status=200), await rig.pool.connect(Address("127.0.0.1", store.port))
+        try:
+            assert await rig.forwarder.buckets(rig.store, client, outcome, event_id=EVENT_ID) == []
+        finally:
+            client.abort()
+            await until(lambda: rig.pool.open == rig.pool.idle)
+        assert outcome.requests == 1
+        assert outcome.upstream_us > 0
 
 
 def test_it_sorts_behind_every_name_that_a_query_may_have() -> None:

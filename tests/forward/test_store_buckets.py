@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.store_buckets import buckets_in, query_of
+from signproxy.forward.store_buckets import PAGES, buckets_in, every_bucket, query_of
 from signproxy.gate.forwarded import StoreBucket
+from signproxy.s3.xml_document import read_document
 from tests.pieces import drained
 from tests.s3.world import MINIO
 
@@ -46,3 +47,46 @@ def test_a_token_is_signed_as_it_is_sent() -> None:
     """The store would refuse the second page for its signature."""
     assert query_of("") == ""
     assert query_of("a b/c+d~") == "continuation-token=a%20b%2Fc%2Bd~"
+
+
+def test_ten_thousand_buckets_are_taken_out_piece_by_piece() -> None:
+    """A page as long as a store may write would keep every other caller waiting at its end."""
+    names = "".join([f"<Bucket><Name>b{number}</Name></Bucket>" for number in range(10_000)])
+    document = _LIST.format(f"<Buckets>{names}</Buckets>").encode()
+    read = sum(1 for _ in read_document(document))
+    assert sum(1 for _ in buckets_in(document, MINIO)) - read == 10_000 // 256
+    assert len(drained(buckets_in(document, MINIO))[0]) == 10_000
+
+
+async def test_each_page_is_charged_before_it_is_read_and_before_the_next_one_is_asked_for() -> None:
+    """A caller that owes too much already would have a hundred pages of a store read for it."""
+    page = _LIST.format("<Buckets/><ContinuationToken>next</ContinuationToken>").encode()
+    asked: list[str] = []
+    charged: list[bytes] = []
+
+    async def answer(token: str) -> bytes:
+        assert len(charged) == len(asked)
+        asked.append(token)
+        # The last one is no document: it is not read.
+        return page if len(asked) < 4 else b"no XML"
+
+    def charge(document: bytes) -> None:
+        charged.append(document)
+        if len(charged) == 4:
+            raise Refused(Reason.RATE_LIMITED)
+
+    with pytest.raises(Refused) as refused:
+        await every_bucket(MINIO, answer, charge)
+    assert refused.value.reason is Reason.RATE_LIMITED
+    assert asked == ["", "next", "next", "next"]
+    assert charged == [page, page, page, b"no XML"]
+
+
+async def test_a_list_without_an_end_is_not_followed_for_ever() -> None:
+    """A store could tell of the next page whatever it was asked."""
+    page = _LIST.format("<Buckets><Bucket><Name>a</Name></Bucket></Buckets><ContinuationToken>t</ContinuationToken>")
+
+    async def answer(_: str) -> bytes:
+        return page.encode()
+
+    assert len(await every_bucket(MINIO, answer, None)) == PAGES

@@ -7,6 +7,7 @@ import pytest
 from signproxy.errors import Reason, Refused
 from signproxy.forward.uploads import Place, UploadIds
 from signproxy.s3.operation import Operation
+from signproxy.s3.xml_document import read_document
 from signproxy.sealing import MARK_LENGTH, MIN_SECRET, Marker, Purpose, SealingSecret
 from tests.pieces import drained
 
@@ -162,3 +163,13 @@ def test_an_upload_of_a_list_without_its_key_is_not_passed_on() -> None:
             ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", b"<R><Upload><UploadId>a</UploadId></Upload></R>")
         )
     assert refusal.value.reason is Reason.STORE_INVALID
+
+
+def test_a_thousand_uploads_are_marked_piece_by_piece() -> None:
+    """A mark for each of them in one go keeps every other caller waiting for as long as a hundred reads take."""
+    upload = "<Upload><Key>wh/t1/{0}</Key><UploadId>{0}</UploadId></Upload>"
+    document = f"<R>{''.join([upload.format(number) for number in range(1000)])}</R>".encode()
+    read = sum(1 for _ in read_document(document))
+    pieces = sum(1 for _ in ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", document))
+    assert pieces - read == 1000 // 64
+    assert drained(ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", document)).count(b".") == 1000

@@ -22,6 +22,22 @@ ERROR = b'<?xml version="1.0"?>\n\n<Error><Code>InternalError</Code><Message>We 
         (b"", UNKNOWN),
         (b"   \n", UNKNOWN),
         (b"no XML", UNKNOWN),
+        # However a store writes it, clients read an error.
+        (b"<!-- x -->" + ERROR.partition(b"?>")[2].lstrip(), "InternalError"),
+        (b'<?xml version="1.0"?><?a b?><!-- y --><Error><Code>X</Code></Error>', "X"),
+        (b'<Error xmlns="x"><Message>m</Message><Code >\nInternal<![CDATA[Error]]>\n</Code></Error>', "InternalError"),
+        (b'<?xml version="1.0"?>\n' + b" " * 10_000 + b"<Error><Code>X</Code></Error>", "X"),
+        (b"\xef\xbb\xbf" + ERROR, "InternalError"),
+        # And no error where there is none.
+        (b"<CopyObjectResult><!-- <Error><Code>X</Code></Error> --></CopyObjectResult>", COMPLETED),
+        (b"<CompleteMultipartUploadResult><Error/></CompleteMultipartUploadResult>", COMPLETED),
+        (b"<Error><Resource><Code>X</Code></Resource></Error>", "Error"),
+        (b"<Error><Code>X</Code><Code>Y</Code></Error>", "Error"),
+        (b"<Error><Code>no code</Code></Error>", "Error"),
+        (b"<Error><Code>" + b"X" * 65 + b"</Code></Error>", "Error"),
+        (b"<Error><Code>X", "Error"),
+        (b"<s3:Error xmlns:s3='x'><s3:Code>X</s3:Code></s3:Error>", UNKNOWN),
+        (b"<!DOCTYPE a><Error/>", UNKNOWN),
     ),
 )
 @pytest.mark.parametrize("step", (1, 7, 1_000_000))

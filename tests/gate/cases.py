@@ -112,7 +112,10 @@ CASES: dict[Reason, Ask] = {
     Reason.COPY_SOURCE: _write(x_amz_copy_source="arn:aws:s3:::my-bucket/wh/t1/a"),
     Reason.WRITE_ONCE: replace(_write(f"{HOST}/wh/once/f", If_Match='"e"'), target=NamedTable("ns", "once")),
     Reason.DELETE_WITHOUT_BODY: Ask(method="POST", uri=_DELETE),
-    Reason.DELETE_BODY: Ask(method="POST", uri=_DELETE, body="<Delete/>"),
+    Reason.DELETE_BODY: Ask(method="POST", uri=_DELETE, body="<Delete>"),
+    Reason.DELETE_MARKUP: Ask(method="POST", uri=_DELETE, body=f"<!DOCTYPE Delete>{_ONE_KEY}"),
+    Reason.DELETE_SIZE: Ask(method="POST", uri=_DELETE, body="<Delete/>"),
+    Reason.DELETE_WHITE_SPACE: Ask(method="POST", uri=_DELETE, body=_ONE_KEY.replace("</Key>", " </Key>")),
     Reason.DELETE_REPEATED: Ask(method="POST", uri=_DELETE, body=_ONE_KEY.replace("</Delete>", _ONE_KEY[8:])),
     Reason.DELETE_UNBOUND: Ask(
         method="POST", uri=_DELETE, body=_ONE_KEY, headers={"x-amz-content-sha256": ["UNSIGNED-PAYLOAD"]}

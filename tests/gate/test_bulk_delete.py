@@ -31,6 +31,41 @@ async def test_a_key_with_white_space_around_it_is_judged_like_any_other() -> No
     }
 
 
+LONG = "wh/t1/" + "é" * 600
+
+
+async def test_a_key_that_is_too_long_keeps_no_other_from_being_deleted() -> None:
+    """A clean-up of a prefix would fail as a whole for one name, where S3 tells of that name alone."""
+    keys = ("wh/t1/a", LONG, "wh/t1/b", "elsewhere/" + "a" * 1111, "wh/t1/" + "a" * 1018)
+    passed = await Site().passed(delete(*keys), "writer")
+    assert passed.forwardable.request.delete_keys == ("wh/t1/a", "wh/t1/b", keys[4])
+    # Of a key that cannot be, nothing is told but that: not whether its place is another tenant's.
+    assert [tuple(each) for each in passed.refused] == [(key, Reason.KEY_TOO_LONG) for key in (LONG, keys[3])]
+    assert await Site().reason(delete(LONG), "writer") is Reason.KEY_TOO_LONG
+
+
+async def test_keys_that_are_too_long_are_judged_with_nobody() -> None:
+    """One of them in each folder would have each of a thousand keys judged for itself."""
+    site = Site()
+    resolver = _Counted()
+    site.gate = Gate(lambda: site.state, resolver, frozenset())
+    keys = [f"{LONG}{number}" if number % 10 == 0 else f"wh/t1/{number}" for number in range(1000)]
+    passed = await site.passed(delete(*keys), "writer")
+    assert (len(passed.refused), len(passed.forwardable.request.delete_keys)) == (100, 900)
+    assert len(resolver.asked) <= 16
+
+
+async def test_a_key_that_is_too_long_is_told_of_an_observed_caller_too() -> None:
+    """What no store takes is nothing that a policy would change."""
+    policy = POLICY.replace("roles: [readers], mode: observe", "roles: [readers, writers], mode: observe")
+    site = Site(policy)
+    passed = await site.passed(delete(LONG, "wh/t1/a"), "watched")
+    assert (passed.observed, passed.forwardable.request.delete_keys) == (None, ("wh/t1/a",))
+    assert [each.key for each in passed.refused] == [LONG]
+    # Beside what the policy refuses it is a fault of the whole request, as other keys that may not be addressed.
+    assert await site.reason(delete(LONG, "wh/t1/a", "wh/hidden/a"), "watched") is Reason.KEY_TOO_LONG
+
+
 class _Counted(PolicyResolver):
     """Takes down for what tables are looked for: the beginning of the first key."""
 

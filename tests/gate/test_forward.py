@@ -384,7 +384,8 @@ async def test_what_the_policy_allows_is_not_observed() -> None:
         (wire(bucket="nosuch", key="a"), Reason.ENDPOINT_UNKNOWN),
         (wire("PUT", key="a/%zz"), Reason.KEY_ENCODING),
         (wire(key=T1, query="a=1&a=2"), Reason.QUERY_REPEATED),
-        (wire("POST", query="delete", body=b"<Delete/>"), Reason.DELETE_BODY),
+        (wire("POST", query="delete", body=b"<Delete>"), Reason.DELETE_BODY),
+        (wire("POST", query="delete", body=b"<Delete/>"), Reason.DELETE_SIZE),
     ),
 )
 async def test_whoever_is_observed_still_sends_what_is_well_formed_and_configured(

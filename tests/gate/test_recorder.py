@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +12,7 @@ from time import time
 import msgspec
 import pytest
 
+from signproxy.audit.budget import EVENTS_PER_CALLER, OVER_LIMIT
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
@@ -445,6 +446,63 @@ async def test_a_count_leads_to_an_event_of_the_trail_and_to_no_other() -> None:
         assert desk.exemplars() == expected
 
 
+def _numbered(number: int, kind: Kind = Kind.SIGN) -> Passage:
+    passage = Passage(kind, f"event-{number}", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
+    passage.subject = Subject.of(_caller())
+    return passage
+
+
+@pytest.mark.parametrize("kind", (Kind.SIGN, Kind.FORWARD, Kind.CATALOG))
+@pytest.mark.parametrize(
+    "reason", [reason for reason in Reason if reason.code in OVER_LIMIT], ids=lambda each: each.code
+)
+def test_a_count_of_a_callers_flood_leads_to_no_event_that_was_put_aside(reason: Reason, kind: Kind) -> None:
+    """An operator who looks into a flood would search the trail for an event that stands only in a sum."""
+    with _desk() as desk:
+        for number in range(3 * EVENTS_PER_CALLER):
+            desk.recorder.refused(_numbered(number, kind), reason, "")
+        held = {event.event_id for event in desk.product.events()}
+        assert len(held) == EVENTS_PER_CALLER
+        assert set(desk.exemplars().values()) <= held
+
+
+async def _signs(desk: Desk) -> None:
+    passage = new_passage()
+    await judge(desk.product, Ask(), passage)
+    passage.judged_ns = passage.started_ns
+    desk.recorder.signed(passage, allow_of(passage))
+
+
+async def _refuses(desk: Desk) -> None:
+    desk.recorder.refused(_numbered(1), Reason.OUTSIDE_TABLE, "")
+
+
+async def _passes(desk: Desk) -> None:
+    desk.recorder.passed(_numbered(1, Kind.CATALOG), 404)
+
+
+async def _forwards(desk: Desk) -> None:
+    site = Site()
+    passed = await site.passed(wire("PUT", key="wh/t1/f"), "writer")
+    desk.recorder.reserve(site.passage)
+    desk.recorder.forwarded(site.passage, passed, ForwardOutcome(status=200))
+
+
+@pytest.mark.parametrize("close", (_signs, _refuses, _passes, _forwards))
+async def test_a_count_leads_to_no_event_that_the_trail_dropped(close: Callable[[Desk], Awaitable[None]]) -> None:
+    """With `on_error: allow` a full disk loses events; the numbers of that time would lead to the lost ones."""
+    with _desk(on_error=OnError.ALLOW) as desk:
+        await _signs(desk)
+        assert set(desk.exemplars().values()) == {"event-1"}
+    with _desk(on_error=OnError.ALLOW) as desk:
+        desk.product.trail.close(5.0)
+        await close(desk)
+        assert desk.product.trail.state.dropped == 1
+        assert len(desk.counted()) == 1
+        assert desk.exemplars() == {}
+        assert "event-1" not in desk.product.metrics.render(accept=OPEN_METRICS).body.decode()
+
+
 async def test_an_accepted_unsafe_storage_is_in_every_event() -> None:
     """The operator accepted a risk; the trail shows how often it was taken."""
     with _desk(accepted_unsafe=frozenset({"minio"})) as desk:
@@ -750,6 +808,49 @@ async def test_a_place_that_was_kept_is_used_by_a_refusal_too() -> None:
         assert (event.decision, event.reason, event.s3_op) == (Verdict.ERROR, "store_unavailable", "GetObject")
 
 
+def _handed_on(number: int) -> Passage:
+    """Return a request of the quick way that the store was sent already, and that is judged again."""
+    passage = _numbered(number, Kind.FORWARD)
+    passage.outcome = ForwardOutcome(status=0, requests=1, stamped=False)
+    return passage
+
+
+def test_what_is_refused_after_the_store_was_asked_says_that_it_was_asked() -> None:
+    """Where nothing is stamped, `reconcile` would find the request behind no event, and accuse a thief of the key."""
+    with _desk() as desk:
+        desk.recorder.refused(_handed_on(1), Reason.NO_REMOTE_SIGN, "")
+        desk.recorder.refused(_numbered(2, Kind.FORWARD), Reason.NO_REMOTE_SIGN, "")
+        asked, unasked = desk.product.events()
+        assert (asked.decision, asked.upstream_repeats) == (Verdict.DENY, 0)
+        # What was not sent must not explain another caller's request.
+        assert (asked.upstream_us > 0, unasked.upstream_us) == (True, 0)
+        assert asked.upstream_us <= max(asked.total_us, 1)
+
+
+def test_the_time_at_the_store_is_what_was_measured() -> None:
+    """A guess would take the place of the measure."""
+    with _desk() as desk:
+        passage = _handed_on(1)
+        assert passage.outcome is not None
+        passage.outcome.upstream_us = 7
+        desk.recorder.refused(passage, Reason.PAYLOAD_HASH, "")
+        assert desk.product.events()[0].upstream_us == 7
+
+
+def test_what_the_store_was_sent_has_its_event_however_much_is_refused() -> None:
+    """The store's log has each of these requests; one that stands only in a sum looks like a stolen key's."""
+    count = 3 * EVENTS_PER_CALLER
+    with _desk() as desk:
+        for number in range(count):
+            passage = _handed_on(number)
+            desk.recorder.reserve(passage)
+            desk.recorder.refused(passage, Reason.RATE_LIMITED, "")
+        events = desk.product.events()
+        assert [event.event_id for event in events] == [f"event-{number}" for number in range(count)]
+        assert all(event.upstream_us > 0 for event in events)
+        assert set(desk.exemplars().values()) == {f"event-{count - 1}"}
+
+
 async def test_an_allowed_transfer_is_logged_in_samples() -> None:
     """One line per object would be the load of the log."""
     with _desk() as desk:
@@ -827,4 +928,4 @@ async def test_a_fault_while_an_answer_is_recorded_leaves_the_event_of_a_fault()
         (event,) = desk.product.events()
         assert (event.reason, event.kind) == ("internal", Kind.FORWARD)
         trail = desk.product.trail
-        assert trail._limit == trail._room
+        assert trail._reserved == 0

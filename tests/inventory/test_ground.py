@@ -238,7 +238,8 @@ def test_a_catalog_that_was_never_seen_holds_nothing() -> None:
             Reason.METADATA_SEALED,
         ),
         ("sealed", {"metadata_location": "s3://lake/wh/orders/v1.metadata.json"}, KEY, Reason.ALLOWED),
-        ("sealed", {"metadata_location": "s3://lake/wh/other/v1.metadata.json"}, KEY, Reason.ALLOWED),
+        # Nothing but the file itself says that the place is the table's.
+        ("sealed", {"metadata_location": "s3://lake/wh/other/v1.metadata.json"}, KEY, Reason.LOCATION_UNVOUCHED),
         ("sealed", {"metadata_location": "s3://lake/wh/orders/metadata/1.json"}, KEY, Reason.ALLOWED),
         ("protected", {}, "wh/orders/metadata/v1.metadata.json", Reason.METADATA_PROTECTED),
         ("protected", {"metadata_location": "s3://lake/wh/orders/x/v1.json"}, "wh/orders/x/m.avro", Reason.ALLOWED),

@@ -22,18 +22,36 @@ from signproxy.errors import Reason, Refused
 from signproxy.s3.bulk_delete import (
     MAX_BODY_BYTES,
     MAX_KEYS,
+    MAX_TEXT,
     BulkDelete,
     DeletedObject,
     DeleteRules,
     read_bulk_delete,
     reading,
 )
+from signproxy.s3.codes import S3Answer, s3_answer
+from signproxy.s3.forwarded import FORWARDED
 from signproxy.s3.key import MAX_KEY_BYTES, check_key
+
+FAULTS = frozenset(
+    {
+        Reason.DELETE_BODY,
+        Reason.DELETE_MARKUP,
+        Reason.DELETE_SIZE,
+        Reason.DELETE_WHITE_SPACE,
+        Reason.KEY_CHARACTER,
+        Reason.KEY_DOT_SEGMENT,
+        Reason.KEY_EMPTY_SEGMENT,
+        Reason.KEY_PATH_PARAMETER,
+        Reason.KEY_TOO_LONG,
+    }
+)
+"""Of a body, besides a repeated key."""
 
 NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
-DECLARATION = "a document type, comment or CDATA section"
+DECLARATION = "delete_markup: a document type, comment or CDATA section"
 BRACKETS = "angle brackets that do not pair up, or a tag that is too long"
 
 
@@ -56,7 +74,7 @@ def keys_or_refusal(body: bytes) -> tuple[str, ...] | Refused:
     try:
         return keys_read(body)
     except Refused as refusal:
-        if refusal.reason is not Reason.DELETE_BODY:
+        if refusal.reason not in FAULTS:
             raise
         return refusal
 
@@ -65,6 +83,12 @@ def refusal_of(body: bytes) -> Refused:
     refusal = keys_or_refusal(body)
     assert isinstance(refusal, Refused)
     return refusal
+
+
+def fault_of(body: bytes) -> str:
+    """Return the reason of a refusal, where it is not the XML itself, and its detail."""
+    refusal = refusal_of(body)
+    return refusal.detail if refusal.reason is Reason.DELETE_BODY else str(refusal)
 
 
 @pytest.mark.parametrize(
@@ -150,23 +174,32 @@ def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
     ("body", "detail"),
     (
         # Encodings
-        (b"\xef\xbb\xbf" + body_of(objects(["t/a"])), "a byte order mark or NUL"),
-        (body_of(objects(["t/a"])).decode().encode("utf-16"), "a byte order mark or NUL"),
-        (body_of(objects(["t/a"])).decode().encode("utf-16-le"), "a byte order mark or NUL"),
-        (body_of(objects(["t/a"])).decode().encode("utf-16-be"), "a byte order mark or NUL"),
-        (b"\xfe\xff" + body_of(objects(["t/a"])), "not UTF-8 at byte 0"),
-        (body_of(objects(["t/\0"])), "a byte order mark or NUL"),
-        (body_of(objects(["t/\0a"])), "a byte order mark or NUL"),
-        (b"\xef\xbb\xbf\n" + body_of(objects(["t/a"])), "a byte order mark or NUL"),
-        (b"<Delete><Object><Key>t/\xe9</Key></Object></Delete>", "not UTF-8 at byte 23"),
+        (b"\xef\xbb\xbf" + body_of(objects(["t/a"])), "delete_markup: a byte order mark or NUL"),
+        (body_of(objects(["t/a"])).decode().encode("utf-16"), "delete_markup: a byte order mark or NUL"),
+        (body_of(objects(["t/a"])).decode().encode("utf-16-le"), "delete_markup: a byte order mark or NUL"),
+        (body_of(objects(["t/a"])).decode().encode("utf-16-be"), "delete_markup: a byte order mark or NUL"),
+        (b"\xfe\xff" + body_of(objects(["t/a"])), "delete_markup: not UTF-8 at byte 0"),
+        (body_of(objects(["t/\0"])), "delete_markup: a byte order mark or NUL"),
+        (body_of(objects(["t/\0a"])), "delete_markup: a byte order mark or NUL"),
+        (b"\xef\xbb\xbf\n" + body_of(objects(["t/a"])), "delete_markup: a byte order mark or NUL"),
+        (b"<Delete><Object><Key>t/\xe9</Key></Object></Delete>", "delete_markup: not UTF-8 at byte 23"),
         # An overlong slash, and a surrogate pair written as two characters.
-        (b"<Delete><Object><Key>t\xc0\xafa</Key></Object></Delete>", "not UTF-8 at byte 22"),
-        (b"<Delete><Object><Key>t/\xed\xa0\xbd\xed\xb8\x80</Key></Object></Delete>", "not UTF-8 at byte 23"),
-        (body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="UTF-16"?>'), "encoding 'UTF-16'"),
-        (body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="ISO-8859-1"?>'), "encoding 'ISO-8859-1'"),
-        (body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="UTF-7"?>'), "encoding 'UTF-7'"),
+        (b"<Delete><Object><Key>t\xc0\xafa</Key></Object></Delete>", "delete_markup: not UTF-8 at byte 22"),
+        (
+            b"<Delete><Object><Key>t/\xed\xa0\xbd\xed\xb8\x80</Key></Object></Delete>",
+            "delete_markup: not UTF-8 at byte 23",
+        ),
+        (
+            body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="UTF-16"?>'),
+            "delete_markup: encoding 'UTF-16'",
+        ),
+        (
+            body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="ISO-8859-1"?>'),
+            "delete_markup: encoding 'ISO-8859-1'",
+        ),
+        (body_of(objects(["t/a"]), before='<?xml version="1.0" encoding="UTF-7"?>'), "delete_markup: encoding 'UTF-7'"),
         # XML 1.1 ends lines, and so keys, elsewhere.
-        (body_of(objects(["t/a"]), before='<?xml version="1.1"?>'), "XML version '1.1'"),
+        (body_of(objects(["t/a"]), before='<?xml version="1.1"?>'), "delete_markup: XML version '1.1'"),
         # Document types, entities
         (body_of(objects(["t/a"]), before="<!DOCTYPE Delete>"), DECLARATION),
         (
@@ -194,8 +227,8 @@ def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
         (body_of(f"<!-- -->{objects(['t/a'])}"), DECLARATION),
         (body_of(objects(["t/a"])) + b"<!-- -->", DECLARATION),
         (body_of(objects(["t/a"]), before="<!-- -->"), DECLARATION),
-        (body_of("<Object><Key>t/a<?p q?>b</Key></Object>"), "a processing instruction"),
-        (body_of(objects(["t/a"]), before='<?xml-stylesheet href="a"?>'), "a processing instruction"),
+        (body_of("<Object><Key>t/a<?p q?>b</Key></Object>"), "delete_markup: a processing instruction"),
+        (body_of(objects(["t/a"]), before='<?xml-stylesheet href="a"?>'), "delete_markup: a processing instruction"),
         (body_of("<Object><Key><![CDATA[t/a]]></Key></Object>"), DECLARATION),
         (body_of(f"<![CDATA[]]>{objects(['t/a'])}"), DECLARATION),
         # A bracket inside a text or an attribute ends a tag for whoever reads by pattern.
@@ -206,9 +239,9 @@ def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
         (body_of("<Object><Key>t/a<b</Key>></Object>"), BRACKETS),
         (body_of("<Object><Key>t/a<></Key></Object>"), BRACKETS),
         # Structure
-        (b"<Delete/>", "no Object"),
-        (body_of(""), "no Object"),
-        (body_of("<Quiet>true</Quiet>"), "no Object"),
+        (b"<Delete/>", "delete_size: no Object"),
+        (body_of(""), "delete_size: no Object"),
+        (body_of("<Quiet>true</Quiet>"), "delete_size: no Object"),
         (b"<Object><Key>t/a</Key></Object>", "element 'Object' in the document"),
         (body_of(objects(["t/a"]), root="delete"), "element 'delete' in the document"),
         (body_of("<Key>t/a</Key>"), "element 'Key' in Delete"),
@@ -256,26 +289,29 @@ def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
         (body_of(objects(["t/a"]) + "<Quiet> true</Quiet>"), "Quiet is neither true nor false"),
         (body_of("<Quiet>true</Quiet>" + objects(["t/a"]) + "<Quiet>true</Quiet>"), "a second Quiet"),
         # Keys
-        (body_of("<Object><Key/></Object>"), "object 1: key_empty_segment: key ''"),
-        (body_of(objects(["t/a", "/t/b"])), "object 2: key_empty_segment: key '/t/b'"),
-        (body_of(objects(["t/a", "t/b", "t//c"])), "object 3: key_empty_segment: key 't//c'"),
-        (body_of(objects(["t/../u/a"])), "object 1: key_dot_segment: key 't/../u/a'"),
-        (body_of(objects(["t\\a"])), "object 1: key_character: key 't\\\\a'"),
+        (body_of("<Object><Key/></Object>"), "key_empty_segment: object 1: key ''"),
+        (body_of(objects(["t/a", "/t/b"])), "key_empty_segment: object 2: key '/t/b'"),
+        (body_of(objects(["t/a", "t/b", "t//c"])), "key_empty_segment: object 3: key 't//c'"),
+        (body_of(objects(["t/../u/a"])), "key_dot_segment: object 1: key 't/../u/a'"),
+        (body_of(objects(["t\\a"])), "key_character: object 1: key 't\\\\a'"),
         # XML turns a carriage return into a line feed, a reference to one stays: no key of ours has either.
-        (body_of(objects(["t/a\r\nb"])), "object 1: key_character: key 't/a\\nb'"),
-        (body_of(objects(["t/a\rb"])), "object 1: key_character: key 't/a\\nb'"),
-        (body_of("<Object><Key>t/a&#13;b</Key></Object>"), "object 1: key_character: key 't/a\\rb'"),
-        (body_of("<Object><Key>t/a&#x85;b</Key></Object>"), "object 1: key_character: key 't/a\\x85b'"),
-        (body_of("<Object><Key>\nt/a\n</Key></Object>"), "object 1: key_character: key '\\nt/a\\n'"),
+        (body_of(objects(["t/a\r\nb"])), "key_character: object 1: key 't/a\\nb'"),
+        (body_of(objects(["t/a\rb"])), "key_character: object 1: key 't/a\\nb'"),
+        (body_of("<Object><Key>t/a&#13;b</Key></Object>"), "key_character: object 1: key 't/a\\rb'"),
+        (body_of("<Object><Key>t/a&#x85;b</Key></Object>"), "key_character: object 1: key 't/a\\x85b'"),
+        (body_of("<Object><Key>\nt/a\n</Key></Object>"), "key_character: object 1: key '\\nt/a\\n'"),
         # Trimmed, as some parsers do, these would be metadata files.
-        (body_of(objects(["t/v1.metadata.json "])), "object 1: white space around key 't/v1.metadata.json '"),
-        (body_of(objects([" t/a"])), "object 1: white space around key ' t/a'"),
-        (body_of(objects(["t/a\u3000"])), "object 1: white space around key 't/a\\u3000'"),
+        (
+            body_of(objects(["t/v1.metadata.json "])),
+            "delete_white_space: object 1: white space around key 't/v1.metadata.json '",
+        ),
+        (body_of(objects([" t/a"])), "delete_white_space: object 1: white space around key ' t/a'"),
+        (body_of(objects(["t/a\u3000"])), "delete_white_space: object 1: white space around key 't/a\\u3000'"),
     ),
 )
 def test_what_a_parser_might_read_otherwise_is_refused(body: bytes, detail: str) -> None:
     """The store would delete other files than those that were judged."""
-    assert refusal_of(body).detail == detail
+    assert fault_of(body) == detail
 
 
 @pytest.mark.parametrize(
@@ -295,7 +331,7 @@ def test_a_key_that_is_named_twice_is_told_as_that(body: bytes, detail: str) -> 
     assert (refused.value.reason, refused.value.detail) == (Reason.DELETE_REPEATED, detail)
 
 
-CONDITIONAL = DeleteRules(check=lambda _: None, conditions=True, written_anew=True)
+CONDITIONAL = DeleteRules(check=None, conditions=True, written_anew=True)
 
 
 def test_everything_that_an_object_names_is_read() -> None:
@@ -355,7 +391,7 @@ def test_a_thousand_keys_are_read_and_one_more_is_refused() -> None:
     """S3 refuses a longer list only after it was signed; a signer without a bound can be kept busy."""
     keys = tuple(f"t/{number}" for number in range(MAX_KEYS + 1))
     assert keys_read(body_of(objects(keys[:-1]))) == keys[:-1]
-    assert refusal_of(body_of(objects(keys))).detail == "more than 1000 objects"
+    assert fault_of(body_of(objects(keys))) == "delete_size: more than 1000 objects"
 
 
 def test_two_mebibytes_are_read_and_one_byte_more_is_refused() -> None:
@@ -364,7 +400,7 @@ def test_two_mebibytes_are_read_and_one_byte_more_is_refused() -> None:
     largest = body + b"\n" * (MAX_BODY_BYTES - len(body))
     assert len(largest) == 2 * 1024 * 1024
     assert keys_read(largest) == ("t/a",)
-    assert refusal_of(largest + b"\n").detail == "2097153 bytes, at most 2097152 are read"
+    assert fault_of(largest + b"\n") == "delete_size: 2097153 bytes, at most 2097152 are read"
 
 
 @pytest.mark.parametrize("character", ("a", "é", "😀", "&"))
@@ -373,7 +409,78 @@ def test_the_longest_key_is_read_and_a_longer_one_is_refused(character: str) -> 
     longest = "t/aa" + character * ((MAX_KEY_BYTES - 4) // len(character.encode()))
     assert len(longest.encode()) == MAX_KEY_BYTES
     assert keys_read(body_of(objects([longest]))) == (longest,)
-    assert refusal_of(body_of(objects([longest + "a"]))).detail.startswith("object 1: key_too_long: ")
+    assert fault_of(body_of(objects([longest + "a"]))).startswith("key_too_long: object 1: ")
+
+
+@pytest.mark.parametrize("key", ("a" * (MAX_KEY_BYTES + 1), "é" * 1111, "😀" * MAX_TEXT))
+def test_a_key_that_is_too_long_does_not_keep_the_others_of_a_forwarded_body_from_being_read(key: str) -> None:
+    """A clean-up of a thousand objects would delete none of them for one name; S3 refuses that name alone."""
+    read = read_bulk_delete(body_of(objects(["t/a", key, "t/b"])), FORWARDED)
+    assert read.keys == ("t/a", key, "t/b")
+
+
+def test_a_text_that_no_client_of_s3_writes_is_refused_with_the_body() -> None:
+    """Each text that is kept is repeated in the answer, or in a document that is written anew."""
+    for inner, reason, fault in (
+        (f"<Key>{'a' * (MAX_TEXT + 1)}</Key>", Reason.KEY_TOO_LONG, "key"),
+        (f"<VersionId>{'a' * (MAX_TEXT + 1)}</VersionId><Key>t/a</Key>", Reason.DELETE_BODY, "VersionId"),
+    ):
+        body = body_of(objects(["t/a"]) + f"<Object>{inner}</Object>")
+        with pytest.raises(Refused) as refused:
+            read_bulk_delete(body, FORWARDED)
+        assert refused.value.reason is reason
+        assert refused.value.detail == f"object 2: {fault} of 8193 characters, at most 8192 are read"
+        read_bulk_delete(body.replace(b"a" * (MAX_TEXT + 1), b"a" * MAX_TEXT), FORWARDED)
+
+
+NOT_ACCEPTED = "The body of the bulk delete is not the XML that is accepted"
+MARKUP = Reason.DELETE_MARKUP.value.message
+SIZE = "A bulk delete names 1 to 1,000 objects, in at most 2 MiB"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    (
+        (b"keys", f"{NOT_ACCEPTED}: not well-formed XML: syntax error: line 1, column 0"),
+        (body_of(objects(["t/a"]), before="<!DOCTYPE Delete>"), f"{MARKUP}: a document type, comment or CDATA section"),
+        (body_of(objects(map(str, range(1001)))), f"{SIZE}: more than 1000 objects"),
+        (b"<Delete/>", f"{SIZE}: no Object"),
+        (body_of("<Object><Key>t/a</Key><Other/></Object>"), f"{NOT_ACCEPTED}: element 'Other' in Object"),
+        # A text of the caller's may be shown where it moves the cursor.
+        (body_of("<Object><Key>t/a</Key><\x7f/></Object>"), f"{NOT_ACCEPTED}: not well-formed XML: "),
+    ),
+)
+def test_the_answer_names_the_fault_of_a_forwarded_body(body: bytes, words: str) -> None:
+    """`The body of the bulk delete is not allowed` says nothing of what to change."""
+    with pytest.raises(Refused) as refused:
+        read_bulk_delete(body, FORWARDED)
+    told = s3_answer(refused.value)
+    assert told == S3Answer(400, "MalformedXML", told.message)
+    assert told.message.startswith(words)
+    assert told.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "words"),
+    (
+        (body_of(objects(["wh/../a"])), Reason.KEY_DOT_SEGMENT, "dot segments"),
+        (body_of(objects(["wh//a"])), Reason.KEY_EMPTY_SEGMENT, "empty segments"),
+        (body_of(objects(["wh/;a/b"])), Reason.KEY_PATH_PARAMETER, "begins with a semicolon"),
+        (body_of(objects(["wh/a\\b"])), Reason.KEY_CHARACTER, "a character that is not allowed"),
+        (body_of(objects(["a" * 1025])), Reason.KEY_TOO_LONG, "longer than 1,024 bytes"),
+        (body_of(objects(["wh/a "])), Reason.DELETE_WHITE_SPACE, "begins or ends with white space"),
+        (body_of(objects(["wh/a"]), before="<!DOCTYPE Delete>"), Reason.DELETE_MARKUP, "without document type"),
+        (body_of(objects(map(str, range(1001)))), Reason.DELETE_SIZE, "1 to 1,000 objects"),
+        (b"<Delete/>", Reason.DELETE_SIZE, "1 to 1,000 objects"),
+        (b"keys", Reason.DELETE_BODY, "not the XML that is accepted"),
+        (body_of("<Object><Key>t/a</Key><VersionId>v</VersionId></Object>"), Reason.DELETE_BODY, "no VersionId"),
+    ),
+)
+def test_the_reason_names_the_rule_that_a_signed_body_breaks(body: bytes, reason: Reason, words: str) -> None:
+    """The answer of the signer is the message of the reason: one for all faults says nothing of what to change."""
+    refusal = refusal_of(body)
+    assert refusal.reason is reason
+    assert words in reason.value.message
 
 
 def test_a_text_in_many_pieces_is_one_key() -> None:
@@ -383,7 +490,8 @@ def test_a_text_in_many_pieces_is_one_key() -> None:
     assert len(body) > 400_000
     assert keys_read(body) == keys
     too_long = body_of(objects([keys[0] * 20]))
-    assert refusal_of(too_long).detail == f"object 1: key_too_long: key of {len(keys[0]) * 20} characters"
+    characters = len(keys[0]) * 20
+    assert fault_of(too_long) == f"key_too_long: object 1: key of {characters} characters, at most 1024 are read"
 
 
 @pytest.mark.parametrize(
@@ -409,15 +517,15 @@ def test_a_refusal_does_not_repeat_a_megabyte(body: bytes) -> None:
     ("body", "detail"),
     (
         ("<Delete><{}/></Delete>", "element {!r} in Delete"),
-        ('<?xml version="1.0" encoding="{}"?><Delete/>', "encoding {!r}"),
-        ('<?xml version="{}"?><Delete/>', "XML version {!r}"),
+        ('<?xml version="1.0" encoding="{}"?><Delete/>', "delete_markup: encoding {!r}"),
+        ('<?xml version="{}"?><Delete/>', "delete_markup: XML version {!r}"),
     ),
 )
 def test_a_refusal_names_the_beginning_of_a_long_name(body: str, detail: str) -> None:
     """Enough to find the client that wrote it, not more."""
     shown = "x" * 64
-    assert refusal_of(body.format(shown).encode()).detail == detail.format(shown)
-    assert refusal_of(body.format(shown + "x").encode()).detail == detail.format(shown)
+    assert fault_of(body.format(shown).encode()) == detail.format(shown)
+    assert fault_of(body.format(shown + "x").encode()) == detail.format(shown)
 
 
 def test_a_tag_of_a_kibibyte_is_read_and_a_longer_one_is_refused() -> None:

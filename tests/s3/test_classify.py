@@ -179,7 +179,7 @@ _D: list[tuple[str, str, str | None, tuple[str, ...] | Reason]] = [
         "<Delete><Object><Key>a</Key><VersionId>1</VersionId></Object></Delete>",
         Reason.DELETE_BODY,
     ),
-    ("D4", "https://lake.s3.minio.corp?delete", "<Delete/>", Reason.DELETE_BODY),
+    ("D4", "https://lake.s3.minio.corp?delete", "<Delete/>", Reason.DELETE_SIZE),
     ("D5", "https://lake.s3.minio.corp?delete", "<Delete><Object><Key>a</Object></Delete>", Reason.DELETE_BODY),
     ("D7", "http://minio.local:9000/lake/other/x.json?delete", _bulk("a"), Reason.OPERATION_UNKNOWN),
     ("no body", "https://lake.s3.minio.corp?delete", None, Reason.DELETE_WITHOUT_BODY),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.codes import s3_answer, s3_code
+from signproxy.s3.codes import Worded, s3_answer, s3_code
 from signproxy.s3.faults import Fault, S3Refused
 
 # What S3 documents as its codes, and SDKs have a class or a branch for.
@@ -72,6 +72,33 @@ def test_every_rule_about_a_request_is_told_in_words_of_its_own() -> None:
     alike = [reasons for reasons in told.values() if len(reasons) > 1]
     # S3's own words, which mean both.
     assert alike == [[Reason.CHUNK_MALFORMED, Reason.CHUNK_INCOMPLETE]]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    (
+        Reason.OPERATION_REFUSED,
+        Reason.OPERATION_UNKNOWN,
+        Reason.HEADER_REFUSED,
+        Reason.HEADER_VALUE,
+        Reason.PAYLOAD_MODE,
+        Reason.DELETE_WITHOUT_BODY,
+        Reason.DELETE_BODY,
+        Reason.DELETE_MARKUP,
+        Reason.DELETE_SIZE,
+    ),
+)
+def test_what_the_listener_says_is_not_about_signing(reason: Reason) -> None:
+    """A caller that signs by itself, and whose requests are forwarded, would look for a signer it does not use."""
+    assert "sign" not in s3_answer(Refused(reason)).message
+
+
+def test_a_refusal_in_words_of_its_own_is_told_in_them() -> None:
+    """The rule is known to the one who refuses, and the reason stands for several."""
+    told = s3_answer(Worded(Reason.DELETE_BODY, "These words", detail="the operator's detail"))
+    assert told == (400, "MalformedXML", "These words", ())
+    told = s3_answer(Worded(Reason.DELETE_BODY, "x" * 5000, code="InvalidArgument"))
+    assert told == (400, "InvalidArgument", "x" * 1024, ())
 
 
 @pytest.mark.parametrize(

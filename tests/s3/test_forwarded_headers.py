@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from signproxy.errors import Reason
+from signproxy.errors import Reason, Refused
 from signproxy.s3 import forwarded_headers
+from signproxy.s3.codes import s3_answer
+from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.rules import OperationsAllowed, Rules
 from signproxy.s3.storage import OptIns
 from tests.s3.forwarded_world import ALL, OBJECT, TABLE, asked, outcome, passes
@@ -111,6 +113,63 @@ def test_a_bucket_may_be_deleted_with_all_that_is_in_it_by_whoever_has_it_all() 
     assert outcome(asked("HEAD", "", headers=dict(wire.headers)), OBJECT) is Reason.HEADER_REFUSED
     on_key = asked("DELETE", "a", "annotation&annotationName=b", {"X-Minio-Force-Delete": "true"})
     assert outcome(on_key, ALL) is Reason.HEADER_REFUSED
+
+
+_PLAIN = {"User-Agent": "x", "x-amz-meta-a": "1", "Content-Type": "a/b"}
+_NOT_ALLOWED = "The header {} is not allowed here"
+_NOT_ALLOWED_VALUE = "The value of the header {} is not allowed here"
+
+
+@pytest.mark.parametrize(
+    ("wire", "rules", "name", "words"),
+    (
+        (asked("PUT", headers={"X-Amz-Grant-Read": "x"}), TABLE, "X-Amz-Grant-Read", _NOT_ALLOWED),
+        (asked("PUT", headers={**_PLAIN, "X-Unheard-Of": "x"}), OBJECT, "X-Unheard-Of", _NOT_ALLOWED),
+        (asked("PUT", headers={"x-goog-a": "x", "x-minio-b": "y", **_PLAIN}), ALL, "x-goog-a", _NOT_ALLOWED),
+        (asked("PUT", headers={**_PLAIN, "x-amz-acl": "public-read"}), TABLE, "x-amz-acl", _NOT_ALLOWED_VALUE),
+        (asked("PUT", headers={"X-Amz-Tagging": "a=b", **_PLAIN}), TABLE, "X-Amz-Tagging", _NOT_ALLOWED_VALUE),
+        (asked("PUT", headers={**_PLAIN, "X-Amz-Meta-B": "\u00e9"}), TABLE, "X-Amz-Meta-B", _NOT_ALLOWED_VALUE),
+        (
+            asked("PUT", hoisted=(("x-id", "a"), ("X-Amz-Trailer", "x-amz-checksum-crc32"))),
+            ALL,
+            "X-Amz-Trailer",
+            _NOT_ALLOWED,
+        ),
+        (asked("PUT", headers=_PLAIN, hoisted=(("X-Amz-Acl", "x"),)), TABLE, "X-Amz-Acl", _NOT_ALLOWED_VALUE),
+        (
+            asked("DELETE", "a", "annotation&annotationName=b", {**_PLAIN, "X-Minio-Force-Delete": "true"}),
+            ALL,
+            "x-minio-force-delete",
+            _NOT_ALLOWED,
+        ),
+        (
+            asked("PUT", headers={**_PLAIN, "x-amz-meta-a": "1", "X-Amz-Meta-A": "2"}),
+            TABLE,
+            "X-Amz-Meta-A",
+            "The header {} is given more than once",
+        ),
+    ),
+)
+def test_the_answer_names_the_header_that_is_refused(wire: ForwardWire, rules: Rules, name: str, words: str) -> None:
+    """A client sends a dozen headers by itself: which of them to switch off cannot be found out otherwise."""
+    with pytest.raises(Refused) as refused:
+        passes(wire, rules)
+    told = s3_answer(refused.value)
+    assert told.message == words.format(repr(name))
+    assert refused.value.detail
+    reason = refused.value.reason
+    assert (told.status, told.code) == s3_answer(Refused(reason))[:2]
+
+
+def test_the_name_of_a_refused_header_does_no_harm_in_the_answer() -> None:
+    """In the query of a presigned URL a name is any text: it would clear a screen, or fill one."""
+    name = "x-amz-\x1b[2J\u202e" + "a" * 5000
+    with pytest.raises(Refused) as refused:
+        passes(asked("PUT", hoisted=((name, "a"),)))
+    told = s3_answer(refused.value).message
+    assert told.startswith("The header 'x-amz-\\x1b[2J\\u202eaaa")
+    assert told.isprintable()
+    assert len(told) < 200
 
 
 @pytest.mark.parametrize("rules", (TABLE, OBJECT, ALL))

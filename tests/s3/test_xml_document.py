@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.xml_document import Element, replaced
+from signproxy.s3.xml_document import PIECE, Element, read_beginning, replaced, root_at
 from signproxy.s3.xml_document import read_document as reading
 from tests.pieces import drained
 
@@ -117,6 +117,50 @@ def test_a_long_document_is_read_piece_by_piece() -> None:
     """Ten thousand buckets take a tenth of a second; every other caller would wait for it."""
     pieces = reading(b"<R>%b</R>" % (b"<A>%b</A>" % (b"x" * 93) * 1000))
     assert sum(1 for _ in pieces) == 7
+
+
+@pytest.mark.parametrize(
+    ("document", "shown"),
+    (
+        (b"<R><A>x</A><B>y</B></R>", ("R", [("A", "x"), ("B", "y")])),
+        (b"<R><A>x</A><B>y", ("R", [("A", "x"), ("B", "")])),
+        (b"<R><A>x</A></B>", ("R", [("A", "x")])),
+        (b"<R><A>x</A>\xff", ("R", [("A", "x")])),
+        (b"<R><A>x</A>" + b"y" * PIECE + b"<B>", ("R", [("A", "x")])),
+        (b"<R><A>x</A>" + b"<B/>" * PIECE, ("R", [("A", "x"), *[("B", "")] * ((PIECE - 11) // 4)])),
+        (b"<R", ("", [])),
+        (b"", ("", [])),
+        (b"\0<R/>", ("", [])),
+        (b"<!DOCTYPE R><R/>", ("", [])),
+    ),
+)
+def test_a_beginning_is_read_as_far_as_it_goes(document: bytes, shown: object) -> None:
+    """A document whose end is broken would hide the error, or the address, at its beginning."""
+    root = read_beginning(document)
+    assert (root.name, [(each.name, each.text) for each in root.children]) == shown
+    assert all(document[each.start : each.end] == b"<A>x" for each in root.all("A"))
+    assert all(each.is_short for each in root.all("B") if not each.text)
+
+
+@pytest.mark.parametrize(
+    ("document", "rest"),
+    (
+        (b"", b""),
+        (b" \r\n\t", b""),
+        (b"<R/> ", b"<R/> "),
+        (b" <?xml version='1.0'?> \n<R/>", b"<R/>"),
+        (b"<?xml version='1.0'?>", b""),
+        (b" <?xml version='1.0'?", b"<?xml version='1.0'?"),
+        (b"<?x", b"<?x"),
+        (b"<?xml a?><?xml b?>", b"<?xml b?>"),
+        # No blank of XML.
+        (b"\x0b<R/>", b"\x0b<R/>"),
+        (b"<!-- a --><R/>", b"<!-- a --><R/>"),
+    ),
+)
+def test_a_document_begins_behind_its_blanks(document: bytes, rest: bytes) -> None:
+    """A client whose store still works would wait for it in silence, and give up."""
+    assert document[root_at(document) :] == rest
 
 
 def test_pieces_are_replaced_where_they_stand() -> None:

@@ -344,6 +344,9 @@ async def test_a_scraper_that_asks_for_open_metrics_gets_the_events_behind_the_n
     # A version that does not exist is not claimed to be answered, and breaks nothing.
     odd = await desk.get("/metrics", ("Accept", "application/openmetrics-text;version=one"))
     assert (odd.status, odd.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    # Nor is a format sent that the scraper refuses, in whichever of its lines.
+    refused = await desk.get("/metrics", ("Accept", f"{OPEN_METRICS};q=0"), ("Accept", "*/*"))
+    assert refused.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def test_a_scrape_names_nobody_and_no_table(attend: Attend) -> None:

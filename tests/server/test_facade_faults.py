@@ -143,6 +143,8 @@ class TestFaults:
     async def test_a_commit_with_an_answer_that_is_none_is_502(self, said: bytes) -> None:
         """Java takes 502 for an unknown state as well, and keeps the files."""
         async with front() as product:
+            product.upstream.says(loaded())
+            await product.load()
             product.upstream.says(said)
             found = await product.ask(*COMMIT[:2], body=COMMIT[2])
             assert found.status == 502
@@ -152,6 +154,8 @@ class TestFaults:
     async def test_the_upstream_s_own_word_on_a_commit_passes(self, status: int) -> None:
         """It knows what became of it: Java acts on the difference."""
         async with front() as product:
+            product.upstream.says(loaded())
+            await product.load()
             product.upstream.says(error(status, "CommitStateUnknownException"))
             found = await product.ask(*COMMIT[:2], body=COMMIT[2])
             assert (found.status, found.error["type"]) == (status, "CommitStateUnknownException")
@@ -172,6 +176,8 @@ class TestFaults:
     async def test_a_trail_that_is_down_does_not_undo_a_commit(self, said: bytes | None) -> None:
         """A full disk of the audit trail would make clients delete the files of commits that were made."""
         async with front(on_error=OnError.DENY) as product:
+            product.upstream.says(loaded())
+            await product.load()
             if said is None:
                 product.upstream.does(lambda line: lose(line, "resets"))
             else:

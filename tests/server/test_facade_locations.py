@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -233,3 +234,27 @@ class TestCommits:
             assert (await product.ask("POST", T1, body=body)).status == 200
             event = only([event for event in product.events() if event.call == "update_table"])
         assert "location_outside_roots" in event.detail
+
+
+class TestDeclared:
+    """What the policy says of a name that the upstream gives to a table."""
+
+    @pytest.mark.parametrize(
+        ("declared", "made"),
+        (
+            (f"uuid: {OTHER}, ", {}),
+            ("", {"location": "s3://lakehouse/elsewhere"}),
+        ),
+    )
+    async def test_a_table_that_the_policy_means_otherwise_is_not_said_to_be_made(
+        self, declared: str, made: dict[str, Any]
+    ) -> None:
+        """CREATE TABLE would succeed, and no file of it ever be signed for."""
+        row = f'tables:\n  - {{name: t8, namespace: ns, {declared}location: "s3://lakehouse/t8", catalog: lake}}\n'
+        async with front(policy=POLICY.replace("tables:\n", row)) as product:
+            said = loaded("t8", **made)
+            product.upstream.script = by_path(tables=said, t8=said)
+            found = await product.ask("POST", TABLES, body={"name": "t8"}, headers=SIGN)
+            assert (found.status, product.events()[-1].reason) == (409, "table_not_served")
+            place = str(made.get("location", "s3://lakehouse/t8")).removeprefix("s3://lakehouse/")
+            assert await product.signs(f"{place}/f", name="t8", method="PUT") == 403

@@ -9,7 +9,7 @@ import pytest
 
 from signproxy.catalog.access import Offer
 from tests.catalog.scripted import Asked, Line, answer, error
-from tests.server.facade import HOST, SIGN, T1, UUID, by_path, front, loaded, metadata, only, table
+from tests.server.facade import HOST, POLICY, SIGN, T1, UUID, by_path, front, loaded, metadata, only, table
 
 OTHER = "6f1a3c5e-0000-4000-8000-000000000002"
 
@@ -93,6 +93,16 @@ class TestFromLoadToSign:
             assert own["defaults"]["s3.endpoint"] == "https://s3.sign.example"
             signing = (await product.ask("GET", "//catalogs/declared/v1/config", who="reader", headers=SIGN)).body
             assert signing["defaults"]["s3.endpoint"] == HOST
+
+    async def test_a_catalog_that_signs_nothing_leads_to_its_store(self) -> None:
+        """Its callers have keys of the store's own, which would be sent to signproxy and be refused there."""
+        off = POLICY.replace("    remote_signing: true\n", "", 1)
+        async with front(policy=off, listener="http://127.0.0.1:8182") as product:
+            product.upstream.says(loaded())
+            assert (await product.load()).body["config"]["s3.endpoint"] == HOST
+            assert await product.signs() == 403
+            product.upstream.says(answer(200, {"defaults": {}, "overrides": {}}))
+            assert (await product.ask("GET", "/v1/config")).body["defaults"]["s3.endpoint"] == HOST
 
     async def test_an_answer_of_before_the_listener_is_not_kept(self) -> None:
         """A client that keeps tables would go on sending its key to the store."""
@@ -338,9 +348,13 @@ class TestChanges:
             assert await third.signs("new/f", method="PUT", name="new", who="reader", properties=carried) == 403
 
     async def test_a_create_and_a_registration_are_known_at_once(self) -> None:
-        """The first write to a new table would cost a load, or fail where the upstream is slow to show it."""
+        """The first write to a new table would cost a load, or fail where the upstream is slow to show it.
+
+        What the upstream keeps from whom, a registration does not tell: a table that was there is asked for once.
+        """
         async with front() as product:
             product.upstream.script = by_path(
+                b=loaded("b", uuid=OTHER, location="s3://lakehouse/ns/b"),
                 tables=loaded("a", uuid=UUID),
                 ns=answer(200, {"namespace": ["ns"], "properties": {"location": "s3://lakehouse/ns"}}),
                 register=loaded("b", uuid=OTHER, location="s3://lakehouse/ns/b"),
@@ -351,8 +365,9 @@ class TestChanges:
             assert (await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)).status == 200
             asked = len(product.upstream.asked)
             assert await product.signs("a/f", method="PUT", name="a") == 200
-            assert await product.signs("ns/b/f", method="PUT", name="b") == 200
             assert len(product.upstream.asked) == asked
+            assert await product.signs("ns/b/f", method="PUT", name="b") == 200
+            assert len(product.upstream.asked) == asked + 1
 
     async def test_a_dropped_table_is_for_whoever_dropped_it_to_clear_away(self) -> None:
         """DROP … PURGE deletes the files after the table is gone; and a successor's files are nobody's to delete."""

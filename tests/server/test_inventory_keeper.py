@@ -29,6 +29,7 @@ from tests.server.test_takeover import KEY, THIEVES, VICTIM, create, reaches, re
 
 SPEC = InventorySpec(required=True, refresh=1_000.0, token=Secret("lists-all"), connections=2, page_size=2)
 PATIENCE = 20.0
+OVERLAPPING = THIEVES.replace("    caller_locations:", "    overlap: allowed\n    caller_locations:", 1)
 
 
 class Kept:
@@ -57,7 +58,7 @@ class Kept:
 
 
 @asynccontextmanager
-async def kept(*, file: Path | None = None, wait: bool = True) -> AsyncIterator[Kept]:
+async def kept(*, file: Path | None = None, wait: bool = True, policy: str = THIEVES) -> AsyncIterator[Kept]:
     catalog = LaxCatalog(page=2)
     catalog.namespace("ns")
     catalog.put("finance", "salaries")
@@ -66,7 +67,7 @@ async def kept(*, file: Path | None = None, wait: bool = True) -> AsyncIterator[
     sealed = (
         None if file is None else SightingsFile(file, Sealer([SealingSecret(b"x" * 32)], Purpose.SIGHTINGS), 1 << 20)
     )
-    async with front(policy=THIEVES, inventory=SPEC, separator="%1F") as product:
+    async with front(policy=policy, inventory=SPEC, separator="%1F") as product:
         product.upstream.script = catalog
         made = Kept(product, catalog, sealed)
         # Learned by the server's own clock, which the keeper's must not be far from.
@@ -151,30 +152,34 @@ async def test_a_property_at_the_upstream_puts_no_table_in_doubt() -> None:
         assert not await reaches(product)
 
 
-async def test_a_place_that_is_nobodys_may_be_chosen() -> None:
-    """With an inventory nothing has to be listed for callers who choose places."""
-    async with kept() as site:
+@pytest.mark.parametrize("policy", (THIEVES, OVERLAPPING), ids=("forbidden", "allowed"))
+async def test_a_caller_takes_no_place_of_a_table_that_was_made_after_the_inventory(policy: str) -> None:
+    """An inventory is hours old: a table that another replica made since would be read, written and locked out."""
+    async with kept(policy=policy) as site:
         product = site.product
-        assert (await create(product, location="s3://lakehouse/anywhere/x")).status == 200
-        assert await product.signs("anywhere/x/data/f", method="PUT", name="mine") == 200
-        assert refused(await create(product, "other", location="s3://lakehouse/anywhere"))
-        assert refused(await create(product, "other", location=f"{VICTIM}/x"))
-        file = "s3://lakehouse/free/metadata/1.metadata.json"
-        site.catalog.files[file] = {
-            "format-version": 2,
-            "table-uuid": "u",
-            "location": "s3://lakehouse/free",
-            "properties": {},
-        }
-        body = {"name": "again", "metadata-location": file}
-        assert (await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)).status == 200
-        spare = "s3://lakehouse/spare/metadata/1.metadata.json"
-        site.catalog.files[spare] = {**site.catalog.files[file], "table-uuid": "v", "location": VICTIM}
-        body = {"name": "third", "metadata-location": spare}
-        assert (
-            await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)
-        ).status == Reason.TABLE_NOT_SERVED.status
-        assert not await reaches(product, "third")
+        later = f"{WAREHOUSE}/finance/later"
+        for place in (later, VICTIM, f"{VICTIM}/x", "s3://lakehouse/anywhere"):
+            # At first the catalog could ask its inventory. It does not know of the table that is made here.
+            site.catalog.put("finance", "later")
+            assert refused(await create(product, location=place))
+            file = f"{place}/metadata/1.metadata.json"
+            site.catalog.files[file] = {
+                "format-version": 2,
+                "table-uuid": "u",
+                "location": place,
+                "properties": {},
+            }
+            body = {"name": "mine", "metadata-location": file}
+            assert refused(await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body))
+        spare = f"{WAREHOUSE}/ns/mine/metadata/1.metadata.json"
+        site.catalog.files[spare] = {"format-version": 2, "table-uuid": "v", "location": later, "properties": {}}
+        body = {"name": "mine", "metadata-location": spare}
+        found = await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)
+        assert found.status == Reason.TABLE_NOT_SERVED.status
+        assert (await product.load("mine")).status == 200
+        assert not await reaches(product, "mine", "wh/finance/later/f")
+        assert (await product.ask("GET", "/v1/lake/namespaces/finance/tables/later", who="reader")).status == 200
+        assert await product.signs("wh/finance/later/f", name="later", who="reader", path="/v1/aws/s3/sign") == 200
 
 
 async def test_a_table_that_is_forgotten_keeps_its_place() -> None:
@@ -193,14 +198,15 @@ async def test_what_is_dropped_or_renamed_through_the_facade_moves_on() -> None:
     """A place would stay taken until the next inventory, or the old name would keep it."""
     async with kept() as site:
         product = site.product
-        assert (await create(product, location="s3://lakehouse/anywhere/x")).status == 200
+        assert (await create(product, location="s3://lakehouse/sandbox/x")).status == 200
         assert (await product.ask("DELETE", "/v1/lake/namespaces/ns/tables/mine")).status == 204
-        assert (await create(product, "next", location="s3://lakehouse/anywhere/x")).status == 200
+        assert (await create(product, "next", location="s3://lakehouse/sandbox/x")).status == 200
         rename = {"source": {"namespace": ["ns"], "name": "next"}, "destination": {"namespace": ["ns"], "name": "now"}}
         assert (await product.ask("POST", "/v1/lake/tables/rename", body=rename)).status == 204
-        assert refused(await create(product, "next", location="s3://lakehouse/anywhere/x"))
+        found = await create(product, "next", location="s3://lakehouse/sandbox/x")
+        assert found.status == Reason.LOCATION_CONFLICT.status
         assert (await product.load("now")).status == 200
-        assert await product.signs("anywhere/x/f", name="now") == 200
+        assert await product.signs("sandbox/x/f", name="now") == 200
 
 
 async def test_a_change_while_the_inventory_is_taken_is_not_undone() -> None:
@@ -222,7 +228,7 @@ async def test_a_change_while_the_inventory_is_taken_is_not_undone() -> None:
         site.keeper.require([])
         site.begin()
         await product.upstream.until_asked(asked + 4)
-        assert (await create(product, "made", location="s3://lakehouse/made")).status == 200
+        assert (await create(product, "made", location="s3://lakehouse/sandbox/made")).status == 200
         assert (await product.ask("DELETE", "/v1/lake/namespaces/ns/tables/gone")).status == 204
         rename = {"source": {"namespace": ["ns"], "name": "old"}, "destination": {"namespace": ["ns"], "name": "new"}}
         assert (await product.ask("POST", "/v1/lake/tables/rename", body=rename)).status == 204

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 
 from signproxy.catalog.upstream_spec import Secret, ServiceToken
 from signproxy.gate.recorder import Recorder
+from signproxy.inventory.sighting import Answered
 from signproxy.server.key_calls import KeyCalls
 from tests.catalog.scripted import Asked, Line, answer, error
 from tests.identity.keyed import emulated
 from tests.product import token_of
-from tests.server.facade import POLICY, SIGN, T1, UUID, Front, front, loaded, metadata, table
+from tests.server.facade import POLICY, SIGN, T1, UUID, Front, by_path, front, loaded, metadata, table
 
 FILTER = {"required-row-filter": {"type": "eq", "term": "region", "value": "EU"}}
 MASK = {"required-column-projections": [{"field-id": 3, "action": "sha-256-global"}]}
@@ -254,7 +256,7 @@ async def test_no_key_is_issued_for_a_table_that_is_kept_from_its_holder() -> No
         product.upstream.says(loaded())
         token = (await product.load()).body["config"]["token"]
         assert (await product.ask("POST", "//v1/s3-keys", body=asked)).status == 200
-        product.upstream.says(kept())
+        product.upstream.script = restricting("writer")
         await product.load()
         for who, presented in (("writer", ""), ("", token)):
             found = await product.ask("POST", "//v1/s3-keys", who=who, token=presented, body=asked)
@@ -297,4 +299,62 @@ async def test_an_answer_from_before_a_restriction_does_not_lift_it() -> None:
         await product.load()
         held.set()
         assert (await slow).status == 200
+        assert await product.signs() == 403
+
+
+async def test_a_registration_lifts_nothing() -> None:
+    """A caller that may register would get the whole files back, by registering the table over itself."""
+    async with front(policy=POLICY.replace("tables: upstream\n    authorizer", CHOSEN_ANYWHERE)) as product:
+
+        async def script(asked: Asked, line: Line) -> bytes:
+            await asyncio.sleep(0)
+            return loaded() if asked.method == "POST" else kept()
+
+        product.upstream.script = script
+        file = "s3://lakehouse/t1/metadata/1.metadata.json"
+        body = {"name": "t1", "metadata-location": file, "overwrite": True}
+        for known in (True, False):
+            if known:
+                await product.load()
+                assert await product.signs() == 403
+            found = await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body, headers=SIGN)
+            assert found.status == 200
+            assert await product.signs() == 403
+            product.learned.forget("lake")
+
+
+async def test_no_key_is_issued_before_the_upstream_was_asked() -> None:
+    """A caller that never loaded the table would hold a key for it."""
+    async with front() as product:
+        product.handler.keys = KeyCalls(
+            emulated(product.authenticator), product.gate, Recorder(product.trail, product.metrics)
+        )
+        product.upstream.script = restricting("reader")
+        assert (await product.load(who="writer")).status == 200
+        body = {"catalog": "lake", "namespace": "ns", "table": "t1"}
+        found = await product.ask("POST", "/v1/s3-keys", who="reader", body=body)
+        assert (found.status, product.events()[-1].reason) == (403, "read_restricted")
+        assert (await product.ask("POST", "/v1/s3-keys", who="writer", body=body)).status == 200
+        # Of a table that is not there nothing is kept, and no answer tells whether there is one.
+        assert (await product.ask("POST", "/v1/s3-keys", who="reader", body={**body, "table": "t7"})).status == 200
+        product.upstream.says(error(503, "ServiceUnavailableException"))
+        product.learned.forget("lake")
+        assert (await product.ask("POST", "/v1/s3-keys", who="reader", body=body)).status == 503
+        # One without the right to read is not asked for.
+        asked = len(product.upstream.asked)
+        assert (await product.ask("POST", "/v1/s3-keys", who="sign-only", body=body)).status == 200
+        assert len(product.upstream.asked) == asked
+
+
+async def test_a_table_dropped_by_one_token_is_not_opened_for_another_of_the_same_principal() -> None:
+    """A principal with a token of a lesser role would read, for an hour, what that role was never shown."""
+    async with front() as product:
+        product.upstream.script = by_path(t1=loaded())
+        await product.load()
+        lesser = Answered("lake", "ns", "t1", UUID, "static/writer", b"of a lesser role", math.inf, True)
+        now = product.resolver._clock()
+        product.learned.answered(lesser, now, now)
+        product.upstream.script = by_path(t1=answer(204))
+        assert (await product.ask("DELETE", T1)).status == 204
+        product.upstream.script = by_path()
         assert await product.signs() == 403

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.catalog.scripted import answer
+from tests.catalog.scripted import answer, error
 from tests.server.facade import POLICY, T1, front, loaded
 
 OTHER_FOR_WRITERS = ("writers: {lake: [writer]}", "writers: {lake: [writer], other: [reader]}")
@@ -56,4 +56,30 @@ async def test_a_tables_token_opens_no_later_table_of_its_name() -> None:
         asked = len(product.upstream.asked)
         for method, body in (("GET", None), ("DELETE", None), ("POST", {"requirements": [], "updates": []})):
             assert (await product.ask(method, T1, who="", token=token, body=body)).status == 403
-        assert len(product.upstream.asked) == asked
+        assert [each.method for each in product.upstream.asked[asked:]] == ["GET"] * 3
+
+
+@pytest.mark.parametrize("knows", (True, False))
+async def test_a_tables_token_changes_nothing_that_was_made_past_signproxy(knows: bool) -> None:
+    """What this process knew of the name would have a successor dropped, planned and committed to."""
+    async with front(table_tokens=True) as product:
+        product.upstream.says(loaded())
+        token = (await product.load()).body["config"]["token"]
+        if not knows:
+            product.learned.forget("lake")
+        later = loaded(uuid="6f1a3c5e-0000-4000-8000-00000000000a")
+        for said, status in ((later, 403), (error(503, "ServiceUnavailableException"), 503)):
+            product.upstream.says(said)
+            asked = len(product.upstream.asked)
+            for method, path, body in (
+                ("DELETE", T1, None),
+                ("POST", T1, {"requirements": [], "updates": []}),
+                ("POST", f"{T1}/plan", {}),
+                (
+                    "POST",
+                    "/v1/lake/transactions/commit",
+                    {"table-changes": [{"identifier": {"namespace": ["ns"], "name": "t1"}, "updates": []}]},
+                ),
+            ):
+                assert (await product.ask(method, path, who="", token=token, body=body)).status == status, path
+            assert {each.method for each in product.upstream.asked[asked:]} == {"GET"}

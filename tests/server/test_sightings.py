@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from signproxy.errors import Reason
@@ -177,6 +178,15 @@ async def test_what_is_too_long_stays_here() -> None:
     await process.tell(live(**{"write.data.path": "x" * MAX_SHARED_BYTES}))
     assert len(process.taken) == 2
     assert process.shared == [Heard(small, 1000.0)]
+
+
+async def test_that_nothing_vouches_for_a_place_is_never_too_long_to_be_told() -> None:
+    """Another worker would believe the place that a caller chose, if the caller made the rest of the answer long."""
+    process = Process()
+    chosen = msgspec.structs.replace(live(**{"write.data.path": "x" * MAX_SHARED_BYTES}), vouched=False)
+    await process.tell(chosen)
+    (told,) = process.shared
+    assert told.sighting == msgspec.structs.replace(live(), vouched=False)
 
 
 # -- order

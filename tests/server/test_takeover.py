@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from signproxy.errors import Reason
 from tests.catalog.lax import WAREHOUSE, LaxCatalog
+from tests.catalog.scripted import Asked, Line
 from tests.server.facade import POLICY, SIGN, Answer, Front, front
 
 VICTIM = f"{WAREHOUSE}/finance/salaries"
@@ -57,6 +59,19 @@ async def reaches(product: Front, name: str = "mine", key: str = KEY) -> bool:
     return 200 in {
         await product.signs(key, name=name, method=method, path=path) for path in routes for method in ("GET", "PUT")
     }
+
+
+async def rename(product: Front, source: str, target: str) -> Answer:
+    names = {"source": source, "destination": target}
+    body = {end: {"namespace": ["ns"], "name": name} for end, name in names.items()}
+    return await product.ask("POST", "/v1/lake/tables/rename", body=body)
+
+
+def planted(catalog: LaxCatalog, **more: Any) -> dict[str, Any]:
+    """Put a metadata file into the thief's own place that names the victim's; return what registers it."""
+    file = f"{WAREHOUSE}/ns/mine/metadata/1.metadata.json"
+    catalog.files[file] = {"format-version": 2, "table-uuid": "u-1", "location": VICTIM, "properties": {}, **more}
+    return {"name": "mine", "metadata-location": file}
 
 
 def refused(found: Answer) -> bool:
@@ -240,16 +255,124 @@ class TestRegister:
             assert (await product.load("mine")).status == 200
             assert not await reaches(product)
             # Another name makes it no more credible.
-            rename = {
-                "source": {"namespace": ["ns"], "name": "mine"},
-                "destination": {"namespace": ["ns"], "name": "now"},
-            }
-            assert (await product.ask("POST", "/v1/lake/tables/rename", body=rename)).status == 204
+            assert (await rename(product, "mine", "now")).status == 204
             assert (await product.load("now")).status == 200
             assert not await reaches(product, "now")
-            # Nor does a commit.
-            assert (await commit(product, "now", {"action": "set-properties", "updates": {"a": "b"}})).status == 200
+            # A commit would have the upstream write into the place, and is refused.
+            assert refused(await commit(product, "now", {"action": "set-properties", "updates": {"a": "b"}}))
+            assert catalog.current[("ns",), "now"] == file
             assert not await reaches(product, "now")
+
+    @pytest.mark.parametrize("late", ("register", "rename"))
+    @pytest.mark.parametrize("leaves", (True, False))
+    async def test_an_answer_that_is_lost_vouches_for_nothing(self, late: str, leaves: bool) -> None:
+        """A client that hangs up after it asked would have its choice believed with the next load."""
+        async with lax_front() as (product, catalog):
+            body, arrived = planted(catalog), asyncio.Event()
+
+            async def slowly(asked: Asked, line: Line) -> bytes:
+                found = await catalog(asked, line)
+                if asked.path.endswith(late):
+                    arrived.set()
+                    await asyncio.sleep(0.3 if leaves else 1.0)
+                return found
+
+            product.upstream.script = slowly
+            calls = [product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)]
+            if late == "rename":
+                await calls.pop()
+                calls.append(rename(product, "mine", "now"))
+            call = asyncio.ensure_future(calls[0])
+            await arrived.wait()
+            if leaves:
+                call.cancel()
+            await asyncio.wait((call,))
+            product.upstream.script = catalog
+            for name in ("mine", "now"):
+                await product.load(name)
+                assert not await reaches(product, name)
+                moved = await commit(
+                    product, name, {"action": "assign-uuid", "uuid": "6f1a3c5e-0000-4000-8000-00000000000a"}
+                )
+                assert moved.status >= 400
+                assert not await reaches(product, name)
+
+    @pytest.mark.parametrize(
+        "more",
+        (
+            {},
+            # Longer than what is kept of a table, so that nothing would be remembered of it.
+            {"properties": {"write.data.path": "s3://lakehouse/" + "x" * 9_000}},
+            # Longer than any UUID: the upstream's answer is none.
+            {"table-uuid": "u" * 65},
+            {"properties": {"write.metadata.path": f"{WAREHOUSE}/ns/mine/metadata"}},
+        ),
+    )
+    @pytest.mark.parametrize("in_transaction", (True, False))
+    async def test_no_commit_moves_the_metadata_into_the_place(
+        self, more: dict[str, Any], in_transaction: bool
+    ) -> None:
+        """The upstream writes its next metadata file there, and the table looks as if the place were its own."""
+        async with lax_front() as (product, catalog):
+            body = planted(catalog, **more)
+            assert (await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)).status >= 400
+            for update in (
+                {"action": "remove-properties", "removals": ["write.data.path", "write.metadata.path"]},
+                {"action": "assign-uuid", "uuid": "6f1a3c5e-0000-4000-8000-00000000000a"},
+            ):
+                if in_transaction:
+                    change = {"identifier": {"namespace": ["ns"], "name": "mine"}, "updates": [update]}
+                    body = {"table-changes": [change]}
+                    found = await product.ask("POST", "/v1/lake/transactions/commit", body=body)
+                else:
+                    found = await commit(product, "mine", update)
+                assert found.status >= 400
+            assert catalog.current[("ns",), "mine"] == f"{WAREHOUSE}/ns/mine/metadata/1.metadata.json"
+            await product.load("mine")
+            assert not await reaches(product)
+
+    @pytest.mark.parametrize("answered", (True, False))
+    async def test_a_table_that_is_registered_anew_is_not_moved_by_a_commit(self, answered: bool) -> None:
+        """With the UUID of the caller's own table, the known table would seem to have got another place."""
+        async with lax_front() as (product, catalog):
+            uuid = (await create(product)).body["metadata"]["table-uuid"]
+            body = {**planted(catalog, **{"table-uuid": uuid}), "overwrite": True}
+            if answered:
+                await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)
+            else:
+                # Another replica passed it on, and this one knows the table as it was.
+                catalog.tables[("ns",), "mine"] = catalog.files[body["metadata-location"]]
+                catalog.current[("ns",), "mine"] = body["metadata-location"]
+            await commit(product, "mine", {"action": "assign-uuid", "uuid": "6f1a3c5e-0000-4000-8000-00000000000a"})
+            await product.load("mine")
+            assert not await reaches(product)
+
+    async def test_another_replica_believes_it_no_more(self) -> None:
+        """Sidecars know nothing of each other: a caller would register by one and sign by another."""
+        async with lax_front() as (product, catalog), lax_front() as (other, theirs):
+            theirs.__dict__ |= {name: catalog.__dict__[name] for name in ("files", "tables", "current", "namespaces")}
+            assert (await product.ask("POST", "/v1/lake/namespaces/ns/register", body=planted(catalog))).status == 409
+            assert (await other.load("mine")).status == 200
+            assert not await reaches(other)
+            assert refused(await commit(other, "mine", {"action": "set-properties", "updates": {"a": "b"}}))
+            assert not await reaches(other)
+            assert (await rename(other, "mine", "now")).status == 204
+            await product.load("now")
+            assert not await reaches(product, "now")
+
+    async def test_a_file_beside_the_table_may_be_registered_where_the_layout_puts_the_table(self) -> None:
+        """Teams that keep metadata apart could register no table; a load tells that the place is the name's."""
+        async with lax_front() as (product, catalog), lax_front() as (other, theirs):
+            file = "s3://lakehouse/sandbox/files/1.metadata.json"
+            place = f"{WAREHOUSE}/ns/mine"
+            catalog.files[file] = {"format-version": 2, "table-uuid": "u-1", "location": place, "properties": {}}
+            theirs.__dict__ |= {name: catalog.__dict__[name] for name in ("files", "tables", "current", "namespaces")}
+            body = {"name": "mine", "metadata-location": file}
+            assert (await product.ask("POST", "/v1/lake/namespaces/ns/register", body=body)).status == 200
+            assert await product.signs("wh/ns/mine/data/f", method="PUT", name="mine") == 200
+            assert (await other.load("mine")).status == 200
+            assert await other.signs("wh/ns/mine/data/f", method="PUT", name="mine") == 200
+            assert (await commit(other, "mine", {"action": "set-properties", "updates": {"a": "b"}})).status == 200
 
     async def test_the_victims_own_file_is_not_registered(self) -> None:
         """The names of metadata files stand in every load of a table."""

@@ -173,6 +173,9 @@ PLAIN = "text/plain; version=0.0.4; charset=utf-8"
         ("text/plain;version=9\u00e9", PLAIN),
         (f"text/plain;version={'9' * 5000}", PLAIN),
         (";,=;version", PLAIN),
+        (",,", PLAIN),
+        # One that cannot be read takes nothing from the one behind it.
+        ("text/plain;version=1.x, application/openmetrics-text", f"{OPEN_METRICS}; charset=utf-8"),
     ),
 )
 def test_a_scraper_gets_the_format_that_it_asks_for(accept: str, content_type: str) -> None:
@@ -184,6 +187,59 @@ def test_a_scraper_gets_the_format_that_it_asks_for(accept: str, content_type: s
     name = "signproxy_requests_total"
     assert scraped(shown)[name, (("decision", "allow"), ("op", "GetObject"), ("reason", "allowed"))] == 1
     assert shown.body.endswith(b"# EOF\n") is content_type.startswith("application/openmetrics-text")
+
+
+OPEN = f"{OPEN_METRICS}; charset=utf-8"
+UNDERSCORES = f"{OPEN}; escaping=underscores"
+NEWER_TEXT = "text/plain; version=1.0.0; charset=utf-8; escaping=underscores"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    (
+        # What is not accepted is not sent, whatever stands beside it.
+        ("application/openmetrics-text;q=0, text/plain", PLAIN),
+        ("application/openmetrics-text; q=0.000, */*", PLAIN),
+        ("application/openmetrics-text;q=0", PLAIN),
+        ("application/openmetrics-text;q=0, text/html", PLAIN),
+        ("application/openmetrics-text;version=1.0.0;q=0, application/openmetrics-text;q=0.1", OPEN),
+        ("text/plain;q=0, */*", OPEN),
+        ("text/*;q=0, */*", OPEN),
+        # Nothing that is written here is accepted: an answer is of more use than none.
+        ("text/plain;q=0", PLAIN),
+        ("*/*;q=0", PLAIN),
+        # The greater weight wins, wherever it stands.
+        (f"text/plain;version=0.0.4;q=0.9,{OPEN_METRICS};q=0.1", PLAIN),
+        (f"{OPEN_METRICS};q=0.1,text/plain;version=0.0.4;q=0.9", PLAIN),
+        (f"text/plain;version=1.0.0;q=0.4,{OPEN_METRICS};q=0.5", UNDERSCORES),
+        (f"{OPEN_METRICS};q=0.4,text/plain;version=1.0.0;q=0.5", NEWER_TEXT),
+        (f"{OPEN_METRICS};q=0.999,text/plain", PLAIN),
+        (f"{OPEN_METRICS};q=0.5,*/*;q=0.9", PLAIN),
+        # What is wanted most is no format of ours, in no version of ours.
+        (f"text/html, application/openmetrics-text;version=0.0.1;q=0.9, {OPEN_METRICS};q=0.1", UNDERSCORES),
+        # Of equal weights the newer formats come before the oldest one, and before what only a wildcard names.
+        (f"text/plain;version=0.0.4,{OPEN_METRICS}", UNDERSCORES),
+        (f"{OPEN_METRICS};q=0.5,text/plain;version=1.0.0;q=0.5", UNDERSCORES),
+        (f"text/plain;version=1.0.0;q=0.5,{OPEN_METRICS};q=0.5", NEWER_TEXT),
+        ("text/plain;version=0.0.4, */*", PLAIN),
+        # A wildcard of one kind means that kind; the narrowest one counts.
+        ("application/*", OPEN),
+        ("text/*", PLAIN),
+        ("application/*;q=0.2, */*;q=0.1", OPEN),
+        ("application/*;q=0.1, */*;q=0.2", PLAIN),
+        # Names of types and of the weight in any case, with blanks.
+        ("Application/OpenMetrics-Text ; Q=0.5 , text/plain ; q=0.4", OPEN),
+        # What is no weight counts as if it were not there.
+        ("application/openmetrics-text;q=2, text/plain;q=0.9", OPEN),
+        ("application/openmetrics-text;q=-1, text/plain;q=0.9", OPEN),
+        ("application/openmetrics-text;q=, text/plain;q=0.9", OPEN),
+        ("application/openmetrics-text;q=nan, text/plain;q=0.9", OPEN),
+        ("application/openmetrics-text;q=\u0661, text/plain;q=0.9", OPEN),
+    ),
+)
+def test_a_scraper_gets_the_format_that_it_prefers(accept: str, content_type: str) -> None:
+    """A scraper that refuses OpenMetrics, or wants it least, cannot read the answer, and all numbers are missing."""
+    assert Metrics("1").render(accept=accept).content_type == content_type
 
 
 def test_both_formats_say_the_same() -> None:

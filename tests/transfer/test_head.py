@@ -96,7 +96,8 @@ SMUGGLING: tuple[tuple[str, bytes, Fault], ...] = (
     ("two offers of a protocol", GET + b"Upgrade: h2c\r\nUpgrade: websocket\r\n", Fault.REPEATED),
     ("headers taken off at the next hop", GET + b"Connection: authorization\r\n", Fault.CONNECTION_OPTION),
     ("one beside an offer", GET + b"Connection: Upgrade, x-amz-date\r\nUpgrade: h2c\r\n", Fault.CONNECTION_OPTION),
-    ("an empty option", GET + b"Connection: close,\r\n", Fault.CONNECTION_OPTION),
+    ("one behind an empty one", GET + b"Connection: , authorization\r\n", Fault.CONNECTION_OPTION),
+    ("an option in quotes", GET + b'Connection: ""\r\n', Fault.CONNECTION_OPTION),
     ("HTTP/2", b"PRI * HTTP/2.0\r\n", Fault.VERSION),
     ("HTTP/1.2", GET.replace(b"1.1", b"1.2"), Fault.VERSION),
     ("HTTP/01.1", GET.replace(b"1.1", b"01.1"), Fault.VERSION),
@@ -168,6 +169,12 @@ def test_values_that_are_one_to_s3_are_one_from_here_on() -> None:
         (("Connection: TE, Close",), "GET / HTTP/1.1", (Body.NONE, 0, False, True)),
         (("Connection: Keep-Alive",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
         (("Connection: keep-alive",), "GET / HTTP/1.0", (Body.NONE, 0, False, True)),
+        # An element of a list may be empty, and counts for nothing (RFC 9110, 5.6.1).
+        (("Connection:",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
+        (("Connection: ,\t,",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
+        (("Connection: keep-alive,",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
+        (("Connection: , close ,",), "GET / HTTP/1.1", (Body.NONE, 0, False, True)),
+        (("Connection: keep-alive", "Connection:"), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
         (("Content-Length: 5",), "DELETE / HTTP/1.1", (Body.SIZED, 5, False, False)),
         # Offers and expectations that a server may ignore: HTTP/1.1 goes on.
         (
@@ -269,6 +276,8 @@ def _response(status: str, *lines: str, method: str = "GET") -> ResponseHead:
         ("HTTP/1.1 200 OK", (), "GET", (200, "OK", Body.UNTIL_CLOSE, 0, True)),
         ("HTTP/1.0 200 OK", ("Content-Length: 5",), "GET", (200, "OK", Body.SIZED, 5, True)),
         ("HTTP/1.1 200 OK", ("Content-Length: 5", "Connection: x, Close"), "GET", (200, "OK", Body.SIZED, 5, True)),
+        ("HTTP/1.1 200 OK", ("Content-Length: 5", "Connection: , close,"), "GET", (200, "OK", Body.SIZED, 5, True)),
+        ("HTTP/1.1 200 OK", ("Content-Length: 5", "Connection:"), "GET", (200, "OK", Body.SIZED, 5, False)),
         ("HTTP/1.1 200 OK", ("Content-Length: 5",), "HEAD", (200, "OK", Body.NONE, 0, False)),
         ("HTTP/1.1 404 Not Found", ("Transfer-Encoding: chunked",), "HEAD", (404, "Not Found", Body.NONE, 0, False)),
         ("HTTP/1.1 304 Not Modified", ("Content-Length: 5",), "GET", (304, "Not Modified", Body.NONE, 0, False)),

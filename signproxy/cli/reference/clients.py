@@ -84,7 +84,7 @@ def transparent() -> str:
         )
         for each in Transparent
     ]
-    return table(("client", "`--client`", "why nobody can sign for it", "`--format`", "who renews its key"), rows)
+    return table(("client", "`--client`", "why it cannot be signed for", "`--format`", "who renews its key"), rows)
 
 
 def duckdb() -> str:

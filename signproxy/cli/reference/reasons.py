@@ -9,8 +9,8 @@ _INTRODUCTION = """\
 # Reason codes
 
 Every refusal has one reason code. It stands in the audit trail, in the metric `signproxy_requests_total` and in the
-output of `signproxy explain`. What the caller is told is the message alone, so that nobody learns of tables that are
-not his; "what it means" and "what to do" are for operators. A code keeps its meaning between versions.
+output of `signproxy explain`. What the caller is told is the message alone, so that it does not learn of other callers'
+tables; "what it means" and "what to do" are for operators. A code keeps its meaning between versions.
 
 The checks run in the order of this page, and the first that fails decides. On the S3 listener errors are S3's XML with
 S3's own codes and, where S3 has words for it, its words; what ends in the middle of a body ends the connection.

@@ -18,8 +18,8 @@ _INTRODUCTION = """\
 # Settings
 
 Settings belong to the operator. The policy says which catalogs, tables and grants there are; the settings say whose
-tokens are believed, which keys sign, and towards which hosts. Whoever may edit the policy alone can therefore neither
-become somebody else nor have a signature sent to a host of his own.
+tokens are believed, which keys sign, and towards which hosts. Editing the policy alone can therefore
+neither add an identity nor a host that signatures are valid for.
 
 ## How they are read
 
@@ -71,13 +71,13 @@ TLS cannot be switched on or off without a restart. Java clients take the author
 
 A Unix socket is served beside the port, or instead of it with `listen.tcp: false`, and never with TLS. It has the
 permissions of `socket_mode` from its first moment. The file of a server that is no more is replaced; where another
-server answers on it, the start is refused. Whoever may write to its directory can put a socket of his own there.
+server answers on it, the start is refused. A program that may write to its directory can put a socket of its own there.
 
 ## What clients carry
 
 Some of what signproxy knows travels through its clients and comes back: the location of a table that a client has begun
 to create (a context), and, where `context.table_tokens` is on, tokens that are good for one table. Both are sealed
-(AES-256-GCM, a key for each purpose): nobody else can read them, change them or pass one off as the other, and neither
+(AES-256-GCM, a key for each purpose): no other party can read, change or swap them, and neither
 is authority. A context is good for the principal who began, and ends after `context.staged_seconds`; grants are judged
 when it is used. A table token holds the caller's own token, which is verified anew, and ends with it, or after
 `context.table_token_seconds`.
@@ -95,7 +95,7 @@ when it is used. A table token holds the caller's own token, which is verified a
 
 ## What the process keeps to itself
 
-At its start each process switches core files off, and asks the kernel to let nobody but root read its memory, its
+At its start each process switches core files off, and asks the kernel to let only root read its memory, its
 environment or its open files, or trace it: other processes of its user in the same pod are kept out. Debuggers and
 profilers are, too. Where a sandbox refuses that, the log says so and serving goes on. Files of secrets that every user
 can read are named in the log; in Kubernetes, set `defaultMode: 0440` with a `fsGroup`.

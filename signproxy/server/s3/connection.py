@@ -7,12 +7,12 @@ import ipaddress
 from time import perf_counter_ns
 from typing import Protocol
 
-from signproxy.forward.underway import Underway
 from signproxy.identity.peer import Peer
 from signproxy.server.exchange import HEAD_SECONDS, STRANGER_SECONDS
 from signproxy.server.limits import Hold, Limits
 from signproxy.server.s3.answers import not_http
 from signproxy.server.s3.guests import Guests
+from signproxy.server.s3.lease import Lease
 from signproxy.server.s3.sequels import Sequels
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.channel import Channel
@@ -41,10 +41,10 @@ class Serves(Protocol):
 
     limits: Limits
 
-    async def serve(self, guest: Connection, head: RequestHead, underway: Underway | None = None) -> bool:
+    async def serve(self, guest: Connection, head: RequestHead, lease: Lease | None = None, /) -> bool:
         """Answer one; True where the next may follow on the connection.
 
-        `underway` is its conversation with the store, where that has begun.
+        `lease` is what it holds already, where the store was sent it. The caller closes it.
         """
         ...
 
@@ -58,7 +58,7 @@ class Connection(Channel):
 
     __slots__ = (
         "_alike", "_awaits", "_backpressure", "_guests", "_handler", "_heads", "_idle", "_idle_limit", "_keepalive",
-        "_pausing", "_shape", "_task", "_underway", "facts", "sequels",
+        "_lease", "_pausing", "_shape", "_task", "facts", "sequels",
     )  # fmt: skip
 
     def __init__(self, handler: Serves, guests: Guests, keepalive: float) -> None:
@@ -73,7 +73,7 @@ class Connection(Channel):
         self._pausing: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._awaits = False
-        self._underway: Underway | None = None
+        self._lease: Lease | None = None
         self._shape: tuple[object, ...] = ()
         self._alike = 0
         self.sequels: Sequels | None = None
@@ -145,11 +145,11 @@ class Connection(Channel):
         if self._held or self._ended or self._guests.ending or self.is_full:
             self._arrival.wake()
 
-    def go_on(self, data: bytes, underway: Underway | None) -> None:
-        """Serve a request the general way; `underway` is its conversation with the store, where one goes on."""
+    def go_on(self, data: bytes, lease: Lease) -> None:
+        """Serve a request the general way, with all that it holds."""
         self.sequels = None
         self._alike = 0
-        self._underway = underway
+        self._lease = lease
         self.put_back(data)
         self._arrival.wake()
 
@@ -185,13 +185,8 @@ class Connection(Channel):
 
     def cancel(self) -> None:
         """End whatever is under way."""
-        task = self._task
-        if self._is_busy and self.sequels is not None and task is not None:
-            # It leaves its event the general way, which goes on before it is ended.
-            self.sequels.hand_on()
-            asyncio.get_running_loop().call_soon(task.cancel)
-        elif task is not None:
-            task.cancel()
+        if self._task is not None:
+            self._task.cancel()
         self.abort()
 
     # -- the task ----------------------------------------------------------------------------------------------------
@@ -216,14 +211,18 @@ class Connection(Channel):
         except Exception:  # noqa: BLE001 - the supervisor of this task: a connection without one would stay for ever
             _log.exception("connection failed")
             self.abort()
+        finally:
+            # However the task ends, what the store was sent has its event.
+            self._leave_to_general_way()
+            if self._lease is not None:
+                self._lease.close()
 
     async def _exchange(self) -> bool:
         """Wait for a request and answer it; False where none may follow."""
         if not await self._comes():
             return False
-        if self._backpressure.is_on:
+        if self._lease is None and self._backpressure.is_on:
             await self._backpressure.over()
-        underway, self._underway = self._underway, None
         try:
             data = await self.head(HEAD_LIMIT, HEAD_SECONDS)
             if data is None:
@@ -235,11 +234,13 @@ class Connection(Channel):
             else:
                 await self._handler.serve_malformed(self, invalid)
             return False
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return await self._handler.serve(self, head)
         try:
-            return await self._handler.serve(self, head, underway)
+            return await self._handler.serve(self, head, lease)
         finally:
-            if underway is not None:
-                underway.abandon()
+            lease.close()
 
     async def _comes(self) -> bool:
         """Return whether a request has begun to come; those that are like the one before are served meanwhile."""
@@ -252,8 +253,8 @@ class Connection(Channel):
                     return False
                 self.release()
                 await self._arrival.happened()
-            if self.is_full and self.lost is None:
-                # Whoever does not take his answers gets no more of them.
+            if self.is_full and self.lost is None and self._lease is None:
+                # A client that does not take its answers gets no more of them, but for what the store was asked for.
                 await self.drained(self._idle_limit)
         except Stalled:
             if not self._is_busy:

@@ -17,7 +17,6 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
 from signproxy.forward.relay import SMALL
-from signproxy.forward.underway import Underway
 from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import ForwardOutcome
@@ -36,6 +35,7 @@ from signproxy.server.message import read_request_id
 from signproxy.server.s3.address import address_of
 from signproxy.server.s3.answers import Origin, buckets, refusal
 from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.lease import Lease
 from signproxy.server.s3.precedents import Precedents
 from signproxy.server.s3.sequels import Sequels
 from signproxy.server.s3.transfers import Transfers
@@ -111,27 +111,26 @@ class S3Handler:
         self._rooms = rooms
         self._precedents = self._precedents_of(rooms)
 
-    async def serve(self, guest: Connection, head: RequestHead, underway: Underway | None = None) -> bool:
+    async def serve(self, guest: Connection, head: RequestHead, lease: Lease | None = None, /) -> bool:
         """Answer a request; whatever happens, exactly one event closes it. True where the next one may follow.
 
-        `underway` is its conversation with the store, where that has begun.
+        `lease` is what it holds already, where the store was sent it: that is not asked for again. The caller closes
+        it.
         """
         rooms = self._rooms
         fields = head.fields
-        event_id = new_event_id() if underway is None else underway.event_id
+        event_id = new_event_id() if lease is None else lease.underway.event_id
         told_id, user_agent = fields.get("x-request-id"), fields.get("user-agent", "")
         passage = _passage(rooms.gate, event_id, guest.peer, told_id, user_agent)
         passage.method = head.method
-        if underway is not None:
-            passage.started_ns = underway.started_ns
-            # Whatever becomes of it now, the store was sent it.
-            passage.outcome = ForwardOutcome(status=0, requests=1, stamped=underway.stamped)
         answer = Answer(guest, head, passage.event_id, passage.request_id)
         answer.closes = answer.closes or guest.ending
         body = Incoming(guest, head.body, head.length, idle=rooms.settings.limits.idle_seconds)
         turn = Turn(guest, head, body, answer, passage)
+        if lease is not None:
+            lease.continue_as(passage)
         try:
-            await self._pass(rooms, turn, underway)
+            await self._pass(rooms, turn, lease)
         except Refused as refused:
             await self._refuse(turn, refused)
         except MessageInvalid as invalid:
@@ -158,7 +157,7 @@ class S3Handler:
             origin = Origin("", "", passage.request_id, passage.event_id)
             guest.write(refusal(s3_answer(_malformed(invalid)), origin, closes=True))
 
-    async def _pass(self, rooms: S3Rooms, turn: Turn, underway: Underway | None) -> None:
+    async def _pass(self, rooms: S3Rooms, turn: Turn, lease: Lease | None) -> None:
         guest, head, body, answer, passage = turn
         address = address_of(head.fields["host"], head.target, rooms.base_domains)
         callers = rooms.callers
@@ -169,8 +168,10 @@ class S3Handler:
         passage.subject = subject = Subject(principal, principal)
         passage.bearer = caller.bearer
         guest.known()
-        late = self.limits.admit(name, perf_counter_ns())
-        self.transfers.begin(name)
+        late = None
+        if lease is None:
+            late = self.limits.admit(name, perf_counter_ns())
+            self.transfers.begin(name)
         try:
             if late is not None and not await guest.hold_back(late):
                 raise Refused(Reason.RATE_LIMITED, "too many requests wait already")
@@ -192,8 +193,9 @@ class S3Handler:
                 answer.closes = answer.closes or not body.ended
                 guest.write(buckets(passed, turn.origin, closes=answer.closes))
                 return
-            # Nothing is served that the trail has no place for: found out later, the object is written already.
-            self.recorder.reserve(passage)
+            if lease is None:
+                # Nothing is served that the trail has no place for: found out later, the object is written already.
+                self.recorder.reserve(passage)
             passage.outcome = outcome = ForwardOutcome(status=0)
             await rooms.forwarder.forward(
                 passed,
@@ -205,13 +207,15 @@ class S3Handler:
                 seed=caller.seed,
                 document=content or b"",
                 outcome=outcome,
-                underway=underway,
+                underway=None if lease is None else lease.underway,
+                charge=work.Bill(work.Account(self.limits, name)).store_list,
             )
             self.recorder.forwarded(passage, passed, outcome)
             if head.method in _READS and not answer.closes and outcome.verdict is _ALLOW and outcome.bytes_out <= SMALL:
                 self._remember(rooms, turn, caller, wire)
         finally:
-            self.transfers.end(name)
+            if lease is None:
+                self.transfers.end(name)
 
     def _remember(self, rooms: S3Rooms, turn: Turn, caller: Caller, wire: ForwardWire) -> None:
         """Have requests that are like this one served without a task, where the one before was like it."""
@@ -228,19 +232,17 @@ class S3Handler:
         return Precedents(rooms.callers, rooms.gate, rooms.forwarder, self.recorder, lambda: self._rooms is rooms)
 
     async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> list[StoreBucket]:
-        """Ask storages for their buckets, each charged before: which of them are shown is not theirs to say."""
+        """Ask storages for their buckets, each page charged before: which of them are shown is not theirs to say."""
         subject = turn.passage.subject
         name = "" if subject is None else subject.caller.name
-        own = work.of_buckets(len(rooms.gate.state.buckets))
-        self.limits.charge(name, work.REQUESTS_PER_STORE * len(storages), perf_counter_ns(), own=own)
+        bill = work.Bill(work.Account(self.limits, name), own=work.of_buckets(len(rooms.gate.state.buckets)))
+        bill.add(work.REQUESTS_PER_STORE * len(storages))
         self.recorder.reserve(turn.passage)
         turn.passage.outcome = outcome = ForwardOutcome(status=200)
         told: list[StoreBucket] = []
         event_id = turn.passage.event_id
         for storage in storages:
-            told += await rooms.forwarder.buckets(storage, turn.guest, outcome, event_id=event_id)
-        own += work.REQUESTS_PER_STORE * len(storages)
-        self.limits.charge(name, work.of_buckets(len(told)), perf_counter_ns(), own=own)
+            told += await rooms.forwarder.buckets(storage, turn.guest, outcome, event_id=event_id, charge=bill.page)
         return told
 
     async def _read_whole(self, name: str, body: Incoming, answer: Answer) -> bytes:

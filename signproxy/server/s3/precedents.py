@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from weakref import ref
 
+import msgspec
+
 from signproxy.audit.event import Kind
 from signproxy.errors import Refused
 from signproxy.forward.forward import Forwarder
@@ -22,6 +24,12 @@ from signproxy.server.s3.sequels import Precedent
 from signproxy.transfer.head import RequestHead
 
 _KIND = Kind.FORWARD
+
+
+class _Rule(msgspec.Struct, frozen=True, gc=False):
+    """A rule by its name alone: the rule itself holds on to its policy."""
+
+    rule_id: str
 
 
 class Precedents:
@@ -53,7 +61,8 @@ class Precedents:
             return None
         principal = shown.known.principal
         state = self._gate.state
-        passage = Passage(_KIND, "", "", served.remote_ip, served.user_agent, state)
+        request_id = read_request_id(head.fields.get("x-request-id"), "")
+        passage = Passage(_KIND, "", request_id, served.remote_ip, served.user_agent, state)
         passage.subject = subject = Subject(principal, principal)
         found = self._gate.neighbours(passage, subject, wire)
         if found is None:
@@ -61,6 +70,8 @@ class Precedents:
         passed, neighbours = found
         repeated = self._forwarder.repeated(passed, head)
         outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_, stamped=repeated.stamped)
+        event = self._recorder.draft(passage, passed, outcome)
+        passage.allow = msgspec.structs.replace(passed.allow, authority=_Rule(event.rule_id))
         sent = {spelled: at for at, (spelled, _) in enumerate(repeated.headers)}
         return Precedent(
             likeness=Likeness(head, sent, shown.signed),
@@ -70,8 +81,9 @@ class Precedents:
             is_current=self._while(state),
             request=passed.forwardable.request,
             repeated=repeated,
-            event=self._recorder.draft(passage, passed, outcome),
-            request_id=read_request_id(head.fields.get("x-request-id"), ""),
+            event=event,
+            passage=passage,
+            request_id=passage.request_id,
         )
 
     def _while(self, state: PolicyState) -> Callable[[], bool]:

@@ -22,11 +22,13 @@ from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
 from signproxy.forward.quick import QuickExchange
 from signproxy.forward.repeated import Repeated
 from signproxy.forward.underway import Underway
+from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder, decided_at
 from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
 from signproxy.server.limits import Limits
+from signproxy.server.s3.lease import Lease
 from signproxy.server.s3.likeness import Likeness
 from signproxy.server.s3.transfers import Transfers
 from signproxy.telemetry.log import get_logger
@@ -49,8 +51,8 @@ class Guest(Protocol):
         """Take note that the request that was begun here is answered."""
         ...
 
-    def go_on(self, data: bytes, underway: Underway | None) -> None:
-        """Have a request served the general way; `underway` is its conversation with the store, where one goes on."""
+    def go_on(self, data: bytes, lease: Lease) -> None:
+        """Have a request served the general way, with all that it holds."""
         ...
 
 
@@ -75,6 +77,8 @@ class Precedent(msgspec.Struct, frozen=True, gc=False):
     repeated: Repeated
     event: AuditEvent
     """Its own, but for what the store told and how long it took."""
+    passage: Passage
+    """How it was judged, for an event that is no repetition of that one."""
     request_id: str
     """What the client calls all of them; empty where he does not."""
 
@@ -192,13 +196,11 @@ class Sequels:
 
     def _handed_on(self, underway: Underway) -> None:
         self.is_busy = False
+        precedent = self._precedent
         underway.started_ns, underway.event_id = self._started_ns, self._event_id
-        underway.stamped = self._precedent.repeated.stamped
-        try:
-            self._common.recorder.give_back()
-            self._give_up_turn()
-        finally:
-            self._guest.go_on(self._data, underway)
+        underway.stamped = precedent.repeated.stamped
+        lease = Lease(self._common, underway, precedent.passage, precedent.request, self._key, self._judged_ns)
+        self._guest.go_on(self._data, lease)
 
     def _give_up_turn(self) -> None:
         self._common.transfers.end(self._principal)

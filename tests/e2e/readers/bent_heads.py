@@ -4,7 +4,27 @@ from __future__ import annotations
 
 from random import Random
 
+from signproxy.transfer.refusal import HEAD_LIMIT, TARGET_LIMIT
 from tests.e2e.readers.search import bent
+
+METHODS = (
+    b"GET", b"GET", b"HEAD", b"HEAD", b"PUT", b"PUT", b"POST", b"DELETE", b"OPTIONS", b"get", b"", b"G-T", b"A" * 20,
+    b"A" * 21,
+)  # fmt: skip
+TARGETS = (
+    b"/", b"/b/k", b"/b/k/2.a?x-id=b", b"/b//k", b"/b/%2e%2E/k", b"/b/k#x", b"/b k", b"/\xe9", b"/\x7f", b"//", b"*",
+    b"", b"b/k", b"http://a/b/k", b"a:1", b"/" + b"a" * (TARGET_LIMIT - 1), b"/" + b"a" * TARGET_LIMIT,
+    b"/?" + b"a" * TARGET_LIMIT,
+)  # fmt: skip
+VERSIONS = (
+    b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/1.0", b"HTTP/1.2", b"HTTP/2", b"http/1.1", b"HTTP/1.10",
+    b"", b"ICY",
+)  # fmt: skip
+CODES = (
+    b"200", b"200", b"204", b"206", b"304", b"404", b"500", b"100", b"101", b"103", b"99", b"600", b"0200", b"20", b"",
+    b"2 0",
+)  # fmt: skip
+REASONS = (b" OK", b" ", b"", b" a  b", b" \t", b" caf\xe9", b" \x00", b"  OK", b"\tOK")
 
 WORDS = (
     b"\r\n", b"\n", b"\r", b"\r\n ", b"\0", b" ", b"  ", b"\t", b":", b": ", b" :", b",", b";", b"_", b"\x0b", b"\x85",
@@ -37,12 +57,50 @@ def whole(data: bytes) -> bytes:
     return data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 
 
+def first_bent(line: bytes, chance: Random) -> bytes:
+    """Return a first line with at least one part of it picked anew."""
+    anew = chance.choice((1, 1, 2, 2, 4, 4, 4, 3, 5, 6, 7))
+    if line.startswith(b"HTTP/"):
+        version, _, rest = line.partition(b" ")
+        code, reason = rest[:3], rest[3:]
+        version = chance.choice(VERSIONS) if anew & 4 else version
+        return (
+            version
+            + b" "
+            + (chance.choice(CODES) if anew & 1 else code)
+            + (chance.choice(REASONS) if anew & 2 else reason)
+        )
+    method, _, rest = line.partition(b" ")
+    target, _, version = rest.rpartition(b" ")
+    return b" ".join(
+        (
+            chance.choice(METHODS) if anew & 1 else method,
+            chance.choice(TARGETS) if anew & 2 else target,
+            chance.choice(VERSIONS) if anew & 4 else version,
+        )
+    )
+
+
+def first_anew(data: bytes, chance: Random) -> bytes:
+    """Return a head that differs in its first line alone."""
+    line, end, lines = data.partition(b"\r\n")
+    return first_bent(line, chance) + end + lines
+
+
+def of_lines(data: bytes, count: int) -> bytes:
+    """Return a head with so many headers, where it has fewer."""
+    more = range(count - data.count(b"\r\n") + 2)
+    return data[:-2] + b"".join(b"X-M%d: %d\r\n" % (number, number) for number in more) + b"\r\n"
+
+
 def _line_bent(data: bytes, chance: Random) -> bytes:
     lines = data[:-4].split(b"\r\n")
-    at = chance.randrange(len(lines))
+    at = chance.choice((0, len(lines) - 1, chance.randrange(len(lines)), chance.randrange(len(lines))))
     line = lines[at]
+    if not at and chance.random() < 0.6:
+        return first_anew(data, chance)
     name, colon, value = line.partition(b": ")
-    match chance.randrange(9):
+    match chance.randrange(10):
         case 0 | 1 | 2:
             lines[at] = name + colon + chance.choice(VALUES)
         case 3:
@@ -57,6 +115,9 @@ def _line_bent(data: bytes, chance: Random) -> bytes:
             lines.insert(at, chance.choice((line, chance.choice(LINES))))
         case 7:
             del lines[at]
+        case 8:
+            size = max(0, HEAD_LIMIT - len(data) + chance.choice((-1, 0, 0, 1, 1)))
+            lines[at] = chance.choice((line + b"a" * size, name + colon + value + b" " * size))
         case _:
             other = chance.randrange(len(lines))
             lines[at], lines[other] = lines[other], lines[at]

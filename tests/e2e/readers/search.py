@@ -7,7 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from random import Random, SystemRandom
-from typing import TypeVar
+from types import ModuleType
+from typing import Any, TypeVar
 
 import pytest
 
@@ -59,6 +60,17 @@ def outcome_of(read: Callable[..., T], refusal: type[Exception], *of: object) ->
         return read(*of)
     except refusal as refused:
         return f"{type(refused).__name__}: {refused}"
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, search: Search) -> None:
+    """Count what is read as the first of its kind, by this function of a module: all else was known again."""
+    strict = getattr(module, name)
+
+    def read(*of: Any) -> Any:
+        search.seen["as the first"] += 1
+        return strict(*of)
+
+    monkeypatch.setattr(module, name, read)
 
 
 def bent(data: bytes, words: Sequence[bytes], chance: Random) -> bytes:

@@ -47,6 +47,12 @@ def value_of(chance: Random, depth: int) -> str:
         members = [
             f"{chance.choice(NAMES)}{blank}:{blank}{value_of(chance, depth - 1)}" for _ in range(chance.randint(0, 3))
         ]
+        if members and chance.random() < 0.25:
+            # One of them again, as often with the same value as with another one.
+            again = chance.choice(members)
+            if chance.random() < 0.5:
+                again = f"{again.partition(':')[0]}:{value_of(chance, depth - 1)}"
+            members.insert(chance.randint(0, len(members)), again)
         return "{" + blank + f"{blank},".join(members) + blank + "}"
     if depth and kind < 0.55:
         return f"[{blank}{','.join(value_of(chance, depth - 1) for _ in range(chance.randint(0, 3)))}{blank}]"

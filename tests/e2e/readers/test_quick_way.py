@@ -107,13 +107,16 @@ def request_of(door: Door, client: _Client, name: str, chance: Random | None = N
         date = amz_date(int(time()) + (0 if chance is None else chance.choice(SKEWS)))
         path = target.partition("?")[0]
         signer = SigningKey(key.access_key_id, key.secret_access_key, REGION)
+        authorization = signer.authorization(
+            client.method, door.address, path, "", (), "UNSIGNED-PAYLOAD", date, key.session_token
+        )
+        if chance is not None and chance.random() < 0.05:
+            authorization = authorization[:-1] + chance.choice(("0", "G", "\xe9", "\t", "", "00", ",", "\x01"))
         headers |= {
             "x-amz-date": date,
             "x-amz-content-sha256": "UNSIGNED-PAYLOAD",
             "x-amz-security-token": key.session_token,
-            "Authorization": signer.authorization(
-                client.method, door.address, path, "", (), "UNSIGNED-PAYLOAD", date, key.session_token
-            ),
+            "Authorization": authorization,
         }
     lines = "".join(f"{each}: {value}\r\n" for each, value in headers.items())
     return f"{client.method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")

@@ -13,6 +13,7 @@ from signproxy.server.connection import DirectServer
 from signproxy.server.listener import Listener
 from signproxy.server.sockets import bind_tcp
 from tests.product import Product
+from tests.server.overload.test_backpressure import Behind
 from tests.server.talk import BODY, Talk, parsed, request, until
 
 WAYS = {"at once": request, "parsed": parsed}
@@ -170,6 +171,29 @@ async def test_who_comes_while_the_door_closes_is_answered_once() -> None:
         answer = await talk.ask(request())
         assert (answer.status, answer.headers["Connection"]) == (200, "close")
         assert await talk.ended() == b""
+        await talk.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_request_that_is_left_unread_ends_its_connection_with_its_answer(way: str) -> None:
+    """Its client would go on with the process that ends, thousands of requests long, and hold up that end."""
+    trail = Behind()
+    async with _accepting() as (url, server):
+        pressure = server.limits.backpressure
+        pressure.follow(trail)  # type: ignore[arg-type]  # as much as is asked of it
+        talk = await Talk.with_(url)
+        assert (await talk.ask(WAYS[way]())).status == 200
+        pressure.begin()
+        await talk.send(WAYS[way]())
+        await until(lambda: len(pressure._waiting) == 1)
+        server.pre_shutdown()
+        trail.is_behind = False
+        answer = await talk.answer()
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        assert await talk.ended() == b""
+        async with asyncio.timeout(5):
+            await server.shutdown(60)
+        assert server.limits.connections.open == 0
         await talk.close()
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import perf_counter_ns
 
 import msgspec
 import pytest
 
 from signproxy.config.settings import LimitSettings
-from signproxy.server import exchange
-from tests.catalog.scripted import answer
+from signproxy.errors import Reason, Refused
+from signproxy.server import exchange, work
+from signproxy.server.limits import Limits
+from tests.catalog.scripted import Asked, Line, Script, answer, error
 from tests.forward.upstream import serving
+from tests.listening import started_client
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
-from tests.server.facade import Front, front
+from tests.server.facade import POLICY as POLICY_OF_TABLES
+from tests.server.facade import Front, front, loaded, only
 from tests.server.overload.test_overload import briefly, limited
 from tests.server.s3.door import POLICY, opened
 from tests.server.talk import Talk
+from tests.server.test_admin import Desk
 
 __all__ = ["briefly"]
 
@@ -134,6 +142,24 @@ async def test_a_signed_bulk_delete_that_cannot_be_read_is_refused_in_its_turn()
         await talk.close()
 
 
+def _changed(said: bytes) -> Script:
+    """Tell of a table, and answer to every change with this."""
+
+    async def script(asked: Asked, _: Line) -> bytes:
+        await asyncio.sleep(0)
+        return loaded() if asked.method == "GET" else said
+
+    return script
+
+
+_CONFLICT = error(409, "CommitFailedException")
+
+
+def _changes(product: Front) -> int:
+    """Return how many changes the upstream was asked for."""
+    return sum(1 for asked in product.upstream.asked if asked.method == "POST")
+
+
 async def _statuses(product: Front, *calls: tuple[str, str, object], burst: int = 60) -> list[int]:
     product.handler.limits.replace(LimitSettings(requests_per_second=1, burst=burst))
     return [(await product.ask(method, path, body=body)).status for method, path, body in calls]
@@ -156,11 +182,11 @@ async def test_the_names_of_a_list_are_charged() -> None:
 async def test_the_tables_of_a_transaction_are_charged_before_they_are_judged() -> None:
     """Ten thousand tables were judged in one go, for the price of one request."""
     async with front() as product:
-        product.upstream.says(answer(204), answer(204))
+        product.upstream.script = _changed(answer(204))
         change = {"identifier": {"namespace": ["ns"], "name": "t1"}, "requirements": [], "updates": []}
         body = {"table-changes": [change] * 400}
         assert await _statuses(product, ("POST", _COMMIT, body), ("POST", _COMMIT, body)) == [204, 429]
-        assert len(product.upstream.asked) == 1
+        assert _changes(product) == 1
 
 
 @pytest.mark.usefixtures("briefly")
@@ -176,6 +202,191 @@ async def test_the_bytes_of_calls_and_answers_are_charged() -> None:
         body = {"namespace": ["n"], "properties": {"x": "y" * 900_000}}
         path = "/v1/lake/namespaces"
         assert await _statuses(product, ("POST", path, body), ("POST", path, body), burst=10) == [200, 429]
+
+
+_T1 = f"{_LIST}/t1"
+_UUID = {"type": "assert-table-uuid", "uuid": "x"}
+_KEPT = {"action": "upgrade-format-version", "format-version": 2}
+_TABLE = {"identifier": {"namespace": ["ns"], "name": "t1"}}
+
+
+def _plain(body: dict[str, object], size: int) -> bytes:
+    """Return a body of the same call that holds next to nothing in as many bytes."""
+    kept = {name: value for name, value in body.items() if name in ("name", "namespace")}
+    content = msgspec.json.encode(kept or {"table-changes": [_TABLE]})
+    return content + b" " * (size - len(content))
+
+
+class Others:
+    """What others of the same process get meanwhile."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.turns = 0
+        """Of the loop."""
+        self.answers = 0
+        """Of `/livez`."""
+
+    async def take_turns(self) -> None:
+        while True:
+            self.turns += 1
+            await asyncio.sleep(0)
+
+    async def probe(self) -> None:
+        while True:
+            assert (await self._desk.get("/livez")).status == 200
+            self.answers += 1
+
+
+@asynccontextmanager
+async def others_beside() -> AsyncIterator[Others]:
+    """Let others take their turns, and probes ask for health."""
+    desk = await Desk().serve(started_client)
+    others = Others(desk)
+    tasks = [asyncio.create_task(others.take_turns()), asyncio.create_task(others.probe())]
+    try:
+        yield others
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await desk.aclose()
+
+
+def _properties(count: int) -> dict[str, str]:
+    return {f"p{number}": "" for number in range(count)}
+
+
+WITHIN_ONE_TABLE = (
+    pytest.param(_T1, {"requirements": [_UUID] * 10_000, "updates": []}, id="requirements"),
+    pytest.param(_T1, {"requirements": [], "updates": [_KEPT] * 10_000}, id="updates"),
+    pytest.param(
+        _COMMIT,
+        {"table-changes": [{**_TABLE, "requirements": [_UUID] * 5000, "updates": [_KEPT] * 5000}]},
+        id="a transaction",
+    ),
+    pytest.param(
+        _T1,
+        {"updates": [{"action": "set-properties", "updates": _properties(10_000)}] * 2},
+        id="properties of updates",
+    ),
+    pytest.param(_LIST, {"name": "t2", "properties": _properties(10_000)}, id="properties of a table"),
+    pytest.param(
+        "/v1/lake/namespaces", {"namespace": ["n"], "properties": _properties(10_000)}, id="properties of a namespace"
+    ),
+    pytest.param(
+        "/v1/lake/namespaces/ns/properties", {"updates": _properties(10_000)}, id="changed properties of a namespace"
+    ),
+)
+"""As many as are read, or the same work: ten thousand and more parts."""
+
+
+@pytest.mark.parametrize(("path", "body"), WITHIN_ONE_TABLE)
+async def test_many_elements_within_one_table_let_others_have_their_turn(path: str, body: dict[str, object]) -> None:
+    """Half a million requirements of one commit stopped the whole service, and the probes restarted the pod."""
+    async with front() as product, others_beside() as others:
+        product.upstream.script = _changed(_CONFLICT)
+        taken: list[tuple[int, int]] = []
+        content = msgspec.json.encode(body)
+        for sent in (*[_plain(body, len(content))] * 4, content):
+            turns, answers = others.turns, others.answers
+            assert (await product.ask("POST", path, body=sent)).status == 409
+            taken.append((others.turns - turns, others.answers - answers))
+        # Of calls as long as it: the last one had more turns while it was read. A piece has some 256 parts.
+        *plain, (turns, answers) = taken
+        assert turns - min(turns for turns, _ in plain) >= 10_000 // 256 - 5
+        assert answers - min(answers for _, answers in plain) >= 3
+
+
+@pytest.mark.usefixtures("briefly")
+@pytest.mark.parametrize(("path", "body"), WITHIN_ONE_TABLE)
+async def test_many_elements_within_one_table_are_charged(path: str, body: object) -> None:
+    """They cost what their bytes cost: a second and more of work for a few requests."""
+    async with front() as product:
+        product.upstream.script = _changed(_CONFLICT)
+        # Ten thousand parts are worth 312 requests: the first call owed nothing.
+        assert await _statuses(product, ("POST", path, body), ("POST", path, body), burst=200) == [409, 429]
+        assert _changes(product) == 1
+
+
+@pytest.mark.usefixtures("briefly")
+async def test_what_the_parser_may_find_is_charged_before_it_is_asked() -> None:
+    """A body that is refused for its members costs as much as one that is read."""
+    async with front() as product:
+        body = {"namespace": ["n"], **_properties(50_000)}
+        path = "/v1/lake/namespaces"
+        assert await _statuses(product, ("POST", path, body), ("POST", path, body), burst=200) == [400, 429]
+        limit = product.events()[0].detail
+        assert limit == "create_namespace: 50001 members of an object, at most 1000 are read"
+
+
+def test_parts_are_charged_however_few_there_are_at_a_time() -> None:
+    """A transaction of ten thousand tables has three requirements in each, and none of them would cost anything."""
+    limits = Limits(LimitSettings(requests_per_second=1, burst=10))
+    bill = work.CallBill(work.Account(limits, "caller"))
+    for _ in range(20 * work.PARTS_PER_REQUEST):
+        # What it owes by itself is no reason to refuse it.
+        bill.parts(1)
+    bill.commas(work.COMMAS_PER_REQUEST - 1)
+    with pytest.raises(Refused) as refused:
+        work.CallBill(work.Account(limits, "caller")).parts(work.PARTS_PER_REQUEST)
+    assert refused.value.reason is Reason.RATE_LIMITED
+    # Half of the twenty requests are paid after ten seconds; the burst allows the rest.
+    limits.charge("caller", 1, perf_counter_ns() + 11_000_000_000)
+
+
+async def test_long_calls_are_read_one_at_a_time_and_short_ones_do_not_wait() -> None:
+    """A turn of the loop would be as long as a piece of each of a caller's connections."""
+    async with front() as product:
+        product.upstream.script = _changed(_CONFLICT)
+        short, long_ = b"{}", b"{" + b" " * work.SHORT_CALL + b"}"
+        async with work.turn_of(len(long_)):
+            waiting = asyncio.create_task(product.ask("POST", _T1, body=long_))
+            assert (await product.ask("POST", _T1, body=short)).status == 409
+            assert not waiting.done()
+            assert _changes(product) == 1
+        assert (await waiting).status == 409
+
+
+@pytest.mark.parametrize(
+    ("path", "who"),
+    (
+        (_T1, "reader"),
+        (_LIST, "reader"),
+        ("/v1/lake/namespaces/ns/register", "reader"),
+        ("/v1/lake/namespaces/ns/properties", "half"),
+        ("/v1/lake/namespaces/ns/views", "reader"),
+        ("/v1/lake/namespaces/ns/views/v", "sign-only"),
+    ),
+)
+async def test_the_body_of_a_caller_without_the_right_is_not_read(path: str, who: str) -> None:
+    """Eight megabytes were received, read and charged before they were refused."""
+    async with front() as product:
+        talk = await Talk.with_(product.url)
+        await talk.send(
+            f"POST /catalogs/lake{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token_of(who)}\r\n"
+            "Content-Length: 8000000\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        # Not 100: the client need not send it.
+        refused = await talk.answer()
+        await talk.close()
+        assert refused.status == 403
+        event = only(product.events())
+        assert (event.reason, event.http_status) == ("call_not_permitted", 403)
+        assert (event.namespace, event.table) == ("ns", path.split("/")[6] if path.count("/") > 5 else "")
+
+
+async def test_a_caller_who_may_only_create_may_commit_what_it_has_staged() -> None:
+    """Until the body is read, a commit may need either of two rights: having one of them is enough."""
+    policy = POLICY_OF_TABLES.replace("[CATALOG_MANAGE_CONTENT]", "[TABLE_CREATE]")
+    async with front(policy=policy) as product:
+        product.upstream.script = _changed(_CONFLICT)
+        creates = {"requirements": [{"type": "assert-create"}], "updates": []}
+        assert (await product.ask("POST", _T1, body=creates)).status == 409
+        assert (await product.ask("POST", _T1, body={"requirements": [], "updates": []})).status == 403
+        allowed, denied = product.events()
+        assert (allowed.reason, denied.reason) == ("allowed", "call_not_permitted")
+        assert _changes(product) == 1
 
 
 async def test_a_namespace_of_two_thousand_levels_is_not_looked_for() -> None:

@@ -277,6 +277,69 @@ async def test_keys_of_a_bulk_delete_are_judged_one_by_one() -> None:
         assert door.events()[-1].refused_keys == 1
 
 
+async def test_a_key_that_is_too_long_is_told_beside_the_keys_that_are_deleted() -> None:
+    """boto3's clean-up of a bucket ended in MalformedXML for one name, and nothing was deleted."""
+    result = b"<DeleteResult><Deleted><Key>wh/t1/data/a</Key></Deleted></DeleteResult>"
+    long = "wh/t1/data/" + "a" * 1100
+    async with opened(serving(result)) as door:
+        answer = await door.ask("POST", "/data?delete", body=deletion("wh/t1/data/a", long))
+        assert answer.status == 200, answer.body
+        assert re.findall(r"<Key>(.*?)</Key>", answer.body.decode()) == ["wh/t1/data/a", long]
+        assert re.findall(rb"<Code>(.*?)</Code>", answer.body) == [b"KeyTooLongError"]
+        assert b"aaa" not in door.upstream.requests[-1].body
+        assert (door.events()[-1].refused_keys, door.events()[-1].key_count) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    (
+        (b"<Delete>", "MalformedXML", "not well-formed XML"),
+        (b"<!DOCTYPE Delete><Delete/>", "MalformedXML", "without document type"),
+        (b"<Delete/>", "MalformedXML", "1 to 1,000 objects"),
+        (deletion(*map(str, range(1001))), "MalformedXML", "more than 1000 objects"),
+        (
+            DELETE % b"<Object><Key>wh/t1/data/a</Key><VersionId>v</VersionId></Object>",
+            "InvalidArgument",
+            "VersionId is not accepted",
+        ),
+        (deletion("a" * 10_000), "KeyTooLongError", "key of 10000 characters, at most 8192 are read"),
+    ),
+    ids=("no XML", "document type", "no objects", "1,001 objects", "version", "endless key"),
+)
+async def test_the_fault_of_a_bulk_delete_is_told(body: bytes, code: str, words: str) -> None:
+    """`The body of the bulk delete is not allowed` says nothing of what to change."""
+    async with opened(serving(b"<DeleteResult/>")) as door:
+        answer = await door.ask("POST", "/data?delete", body=body)
+        assert (answer.status, answer.code) == (400, code)
+        assert words in (ElementTree.fromstring(answer.body).findtext("Message") or "")  # noqa: S314 - of our server
+        assert not door.upstream.requests
+
+
+async def test_the_header_that_is_refused_is_told() -> None:
+    """A client sends a dozen headers by itself: which of them to switch off cannot be found out otherwise."""
+    async with opened(serving(b"")) as door:
+        for name, words in (
+            ("x-amz-grant-read", "The header 'x-amz-grant-read' is not allowed here"),
+            ("x-amz-acl", "The value of the header 'x-amz-acl' is not allowed here"),
+        ):
+            answer = await door.ask("PUT", TARGET, headers={"x-amz-meta-a": "1", name: "public-read"}, body=b"a")
+            assert answer.code == "AccessDenied"
+            assert ElementTree.fromstring(answer.body).findtext("Message") == words  # noqa: S314 - of our server
+        answer = await door.ask("GET", f"{TARGET}?acl")
+        message = ElementTree.fromstring(answer.body).findtext("Message")  # noqa: S314 - of our own server
+        assert message == "This S3 operation is not allowed here"
+
+
+@pytest.mark.parametrize("value", ("", ",", "keep-alive,", ", keep-alive"))
+async def test_a_client_behind_a_proxy_that_leaves_an_empty_option_is_served(value: str) -> None:
+    """`Connection: keep-alive,` is a list with an empty element: each request with it was 400."""
+    async with opened(serving(b"content")) as door:
+        client = await door.connect()
+        for _ in range(3):
+            assert (await door.ask("GET", TARGET, headers={"Connection": value}, client=client)).status == 200
+        await client.close()
+
+
 @pytest.mark.parametrize("reference", ("&#x000002e;", "&#0000000046;", "&#46;"))
 async def test_a_decoy_does_not_take_a_refused_key_along(reference: str) -> None:
     """A second reader took the two for one, and the metadata of a table was deleted by who may not."""

@@ -61,9 +61,9 @@ class Warm:
         self.generally: list[str] = []
         serve = door.service.handler.serve
 
-        async def counted(guest: Any, head: RequestHead, underway: Any = None) -> bool:
+        async def counted(guest: Any, head: RequestHead, lease: Any = None) -> bool:
             self.generally.append(head.target)
-            return await serve(guest, head, underway)
+            return await serve(guest, head, lease)
 
         door.service.handler.serve = counted  # type: ignore[method-assign]
 
@@ -772,8 +772,7 @@ async def test_a_fault_while_a_quick_answer_is_written_leaves_the_request_to_the
         assert event.upstream_repeats == 1
         assert [sent.stamp for sent in warmed.door.upstream.requests[2:]] == [event.event_id] * 2
         assert "a fault of ours" in capfd.readouterr().err
-        trail = warmed.door.product.trail
-        assert trail._limit == trail._room, "a place in the trail is still kept"
+        assert warmed.door.product.trail._reserved == 0, "a place in the trail is still kept"
 
 
 async def test_a_fault_before_the_store_is_asked_leaves_the_request_to_the_general_way(
@@ -793,8 +792,7 @@ async def test_a_fault_before_the_store_is_asked_leaves_the_request_to_the_gener
         assert warmed.generally == [f"{FOLDER}a"]
         assert len(await settled(warmed.door, 3)) == 3
         assert "a fault of ours" in capfd.readouterr().err
-        trail = warmed.door.product.trail
-        assert trail._limit == trail._room
+        assert warmed.door.product.trail._reserved == 0
 
 
 # -- an event names the policy that judged -----------------------------------------------------------------------------

@@ -56,6 +56,11 @@ public class S3SdkDriver {
     try (S3Client client = S3Client.builder().httpClientBuilder(ApacheHttpClient.builder()).endpointOverride(origin)
         .region(region).credentialsProvider(keys).forcePathStyle(true)
        .overrideConfiguration(each -> each.retryStrategy(with -> with.maxAttempts(1))).build()) {
+      // What was written is looked at before it is deleted: each phase is a run of its own.
+      if (asked.get("phase").asText().equals("clean-up")) {
+        cleanUp(client, bucket);
+        System.exit(0);
+      }
       sync(client, bucket, asked);
       S3Presigner presigner = S3Presigner.builder().endpointOverride(origin).region(region).credentialsProvider(keys)
           .serviceConfiguration(S3Configuration.builder().pathStyleAccessEnabled(true).build()).build();
@@ -68,7 +73,8 @@ public class S3SdkDriver {
           .credentialsProvider(keys).forcePathStyle(true).multipartEnabled(true).build()) {
         async("Netty", netty, bucket, asked);
       }
-      last(client, bucket);
+      step("no upload is left",
+          () -> client.listMultipartUploads(each -> each.bucket(bucket)).uploads().size());
     }
     System.exit(0);
   }
@@ -178,12 +184,13 @@ public class S3SdkDriver {
       }
     });
     HttpResponse<String> answer = http.send(request.build(), HttpResponse.BodyHandlers.ofString());
-    return List.of(answer.statusCode(), answer.statusCode() < 300 ? answer.body() : "");
+    if (answer.statusCode() >= 300) {
+      throw new Refused(answer.statusCode(), answer.body());
+    }
+    return List.of(answer.statusCode(), answer.body());
   }
 
-  private static void last(S3Client client, String bucket) {
-    step("no upload is left",
-        () -> client.listMultipartUploads(each -> each.bucket(bucket)).uploads().size());
+  private static void cleanUp(S3Client client, String bucket) {
     step("DeleteObject", () -> client.deleteObject(
         each -> each.bucket(bucket).key("copied")).sdkHttpResponse().statusCode());
     step("DeleteObjects", () -> {
@@ -196,6 +203,16 @@ public class S3SdkDriver {
     step("nothing is left", () -> client.listObjectsV2(each -> each.bucket(bucket)).contents().size());
   }
 
+  /** What a URL was answered with, where that is no success. */
+  private static final class Refused extends RuntimeException {
+    final int status;
+
+    Refused(int status, String body) {
+      super(body.replaceFirst("(?s).*<Code>([^<]*).*", "$1"));
+      this.status = status;
+    }
+  }
+
   private static void step(String name, Callable<Object> action) {
     ObjectNode told = JSON.createObjectNode().put("step", name);
     try {
@@ -204,6 +221,8 @@ public class S3SdkDriver {
       Throwable cause = failed instanceof CompletionException ? failed.getCause() : failed;
       if (cause instanceof AwsServiceException refused) {
         told.put("error", String.valueOf(refused.awsErrorDetails().errorCode())).put("status", refused.statusCode());
+      } else if (cause instanceof Refused refused) {
+        told.put("error", "refused " + refused.getMessage()).put("status", refused.status);
       } else {
         told.put("error", cause.getClass().getSimpleName()).put("text", String.valueOf(cause.getMessage()));
       }

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,9 +25,17 @@ def _step(name: str, action: Callable[[], object]) -> None:
     told: dict[str, object] = {"step": name}
     try:
         told["value"] = action()
+    except urllib.error.HTTPError as refused:
+        told |= {"error": _code_in(refused.read().decode()), "status": refused.code}
     except Exception as failed:  # noqa: BLE001 - what the client makes of an answer is what is compared
-        told["error"] = type(failed).__name__
+        # Most refusals are one class of its own; the answer stands in its text, with clocks and addresses around it.
+        told["error"] = f"{type(failed).__name__} {_code_in(str(failed))}".strip()
     print(json.dumps(told), flush=True)
+
+
+def _code_in(text: str) -> str:
+    found = re.search("<Code>([^<]*)", text)
+    return found[1] if found else ""
 
 
 def _steps(store: S3Store, names: list[str]) -> None:
@@ -50,6 +60,9 @@ def _steps(store: S3Store, names: list[str]) -> None:
     _step("list after", lambda: [each["path"] for each in obstore.list(store, offset="l").collect()])
     _step("list folders", lambda: sorted(obstore.list_with_delimiter(store)["common_prefixes"]))
     _step("presigned", lambda: _presigned(store))
+
+
+def _clean_up(store: S3Store) -> None:
     _step("delete missing", lambda: obstore.delete(store, "missing"))
     _step("delete one", lambda: obstore.delete(store, "renamed"))
     _step("delete many", lambda: obstore.delete(store, [each["path"] for each in obstore.list(store).collect()]))
@@ -103,7 +116,10 @@ def _main() -> None:
         virtual_hosted_style_request=False,
         **({"session_token": asked["session_token"]} if asked["session_token"] else {}),
     )
-    _steps(store, asked["names"])
+    if asked["phase"] == "clean-up":
+        _clean_up(store)
+    else:
+        _steps(store, asked["names"])
 
 
 _main()

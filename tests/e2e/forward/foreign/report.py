@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.e2e.forward.foreign.comparison import DONE, Step
 from tests.e2e.forward.signer import Endpoint
 
 TIMEOUT = 300.0
 """Seconds; the slowest takes 20 on two cores."""
 
 NAMES = ("plain.txt", "with blank.txt", "plus+and=é.txt", "deep/er/file.txt", "~!*'()@:,;$&=", "a.b..c", "100%")
+
+USE = "use"
+CLEAN_UP = "clean-up"
+PHASES = (USE, CLEAN_UP)
+"""A driver runs once for each, so that what it wrote can be looked at before it deletes it."""
 
 
 class Told(NamedTuple):
@@ -31,13 +37,28 @@ class Told(NamedTuple):
         """Whether the client has what it asked for."""
         return not self.error
 
-    def __str__(self) -> str:
-        return (
-            f"{self.step}: {self.error or 'done'} {self.status or ''} {self.text[:400]} {json.dumps(self.value)[:400]}"
-        )
+    def as_step(self) -> Step:
+        """Return what has to be equal both ways.
+
+        An error of S3 is its code and status, and its text is the store's own. An error without a status was made by
+        the client, out of what it was answered: then the text is all there is to compare.
+        """
+        if self.works:
+            return Step(self.step, DONE, json.dumps(self.value, sort_keys=True), self.text)
+        if self.status:
+            return Step(self.step, f"{self.error} {self.status}", "", self.text)
+        return Step(self.step, self.error, self.text)
 
 
-def run_driver(command: Sequence[str], endpoint: Endpoint, bucket: str, home: Path) -> list[Told]:
+def run_driver(
+    command: Sequence[str],
+    endpoint: Endpoint,
+    bucket: str,
+    home: Path,
+    phase: str = USE,
+    more: Mapping[str, object] | None = None,
+    timeout: float = TIMEOUT,
+) -> list[Told]:
     """Run a driver in a directory of its own; nothing of the machine may configure it."""
     home.mkdir(parents=True, exist_ok=True)
     asked = {
@@ -48,6 +69,8 @@ def run_driver(command: Sequence[str], endpoint: Endpoint, bucket: str, home: Pa
         "session_token": endpoint.session_token,
         "bucket": bucket,
         "names": NAMES,
+        "phase": phase,
+        **(more or {}),
     }
     done = subprocess.run(
         tuple(command),
@@ -55,7 +78,7 @@ def run_driver(command: Sequence[str], endpoint: Endpoint, bucket: str, home: Pa
         cwd=home,
         env={"PATH": "/usr/bin:/bin", "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true"},
         capture_output=True,
-        timeout=TIMEOUT,
+        timeout=timeout,
         check=False,
     )
     lines = done.stdout.decode().replace(bucket, "BUCKET").splitlines()
@@ -67,17 +90,3 @@ def run_driver(command: Sequence[str], endpoint: Endpoint, bucket: str, home: Pa
 
 def _plain(text: str, endpoint: Endpoint) -> str:
     return re.sub(r"(?i)(request ?id|host ?id)\W+[\w+/=-]+", r"\1", text.replace(endpoint.authority, "STORE"))
-
-
-def lost(direct: Sequence[Told], through: Sequence[Told]) -> list[str]:
-    """Return each step that worked at the store and is another one through signproxy, or is refused in other words.
-
-    What the store itself refuses may work here; a refusal that both give has the same code, so that a client that
-    looks for it finds it.
-    """
-    assert [one.step for one in direct] == [one.step for one in through]
-    return [
-        f"direct:  {one}\nthrough: {other}"
-        for one, other in zip(direct, through, strict=True)
-        if (one.works and one != other) or (other.error and (one.error, one.status) != (other.error, other.status))
-    ]

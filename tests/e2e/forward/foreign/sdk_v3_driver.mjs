@@ -27,7 +27,7 @@ const step = async (name, action) => {
   try {
     told = { step: name, value: (await action()) ?? null };
   } catch (error) {
-    told = { step: name, error: error.name, status: error.$metadata?.httpStatusCode ?? 0 };
+    told = { step: name, error: error.name || "refused", status: error.$metadata?.httpStatusCode ?? 0 };
     if (!error.$metadata) {
       told.text = String(error.message);
     }
@@ -38,6 +38,20 @@ const step = async (name, action) => {
 const text = async (answer) => await answer.Body.transformToString();
 const keysOf = (answer) => (answer.Contents ?? []).map((each) => [each.Key, each.Size]);
 const large = Buffer.alloc(6 * 1024 * 1024 + 17, "large-");
+
+// What was written is looked at before it is deleted: each phase is a run of its own.
+if (asked.phase === "clean-up") {
+  await step("DeleteObject", async () => {
+    await send("DeleteObject", { Key: "copied" });
+  });
+  await step("DeleteObjects", async () => {
+    const every = keysOf(await send("ListObjectsV2", {})).map(([Key]) => ({ Key }));
+    const answer = await send("DeleteObjects", { Delete: { Objects: every } });
+    return [answer.Deleted.map((each) => each.Key).sort(), answer.Errors ?? []];
+  });
+  await step("nothing is left", async () => keysOf(await send("ListObjectsV2", {})));
+  process.exit(0);
+}
 
 for (const name of asked.names) {
   await step(`PutObject ${name}`, async () => {
@@ -163,7 +177,10 @@ const presigned = async (command, input, request = {}, more = {}) => {
   const url = await getSignedUrl(client, new s3[`${command}Command`]({ Bucket: bucket, ...input }), { expiresIn: 60, ...more });
   const answer = await fetch(url, request);
   const body = await answer.text();
-  return [answer.status, answer.ok ? body : (/<Code>([^<]*)/.exec(body)?.[1] ?? body)];
+  if (!answer.ok) {
+    throw Object.assign(new Error(body), { name: /<Code>([^<]*)/.exec(body)?.[1] ?? "", $metadata: { httpStatusCode: answer.status } });
+  }
+  return [answer.status, body];
 };
 await step("presigned PUT", () => presigned("PutObject", { Key: "presigned" }, { method: "PUT", body: "by URL" }));
 await step("presigned PUT, read", async () => text(await send("GetObject", { Key: "presigned" })));
@@ -186,14 +203,5 @@ await step("presigned part", async () => {
   await send("AbortMultipartUpload", { Key: "part", UploadId });
   return answer;
 });
-await step("DeleteObject", async () => {
-  await send("DeleteObject", { Key: "copied" });
-});
-await step("DeleteObjects", async () => {
-  const every = keysOf(await send("ListObjectsV2", {})).map(([Key]) => ({ Key }));
-  const answer = await send("DeleteObjects", { Delete: { Objects: every } });
-  return [answer.Deleted.map((each) => each.Key).sort(), answer.Errors ?? []];
-});
-await step("nothing is left", async () => keysOf(await send("ListObjectsV2", {})));
 // The stream of the upload that was ended would keep the process.
 process.exit(0);

@@ -32,6 +32,7 @@ type asked struct {
 	SessionToken string   `json:"session_token"`
 	Bucket       string   `json:"bucket"`
 	Names        []string `json:"names"`
+	Phase        string   `json:"phase"`
 }
 
 type told struct {
@@ -44,6 +45,18 @@ type told struct {
 
 var background = context.Background()
 
+// What a URL was answered with, where that is no success.
+type refused struct {
+	status int
+	body   string
+}
+
+func (answer refused) Error() string {
+	_, after, _ := strings.Cut(answer.body, "<Code>")
+	code, _, _ := strings.Cut(after, "<")
+	return code
+}
+
 func step(name string, action func() (any, error)) {
 	line := told{Step: name}
 	value, err := action()
@@ -52,7 +65,10 @@ func step(name string, action func() (any, error)) {
 	} else {
 		var api smithy.APIError
 		var response *smithyhttp.ResponseError
-		if errors.As(err, &api) {
+		var plain refused
+		if errors.As(err, &plain) {
+			line.Error, line.Status = "refused "+plain.Error(), plain.status
+		} else if errors.As(err, &api) {
 			line.Error = api.ErrorCode()
 		} else {
 			line.Error, line.Text = "other", err.Error()
@@ -84,6 +100,10 @@ func main() {
 		RetryMaxAttempts: 1,
 		Credentials:      credentials.NewStaticCredentialsProvider(ask.AccessKey, ask.Secret, ask.SessionToken),
 	})
+	if ask.Phase == "clean-up" {
+		cleanUp(client, bucket)
+		return
+	}
 	large := bytes.Repeat([]byte("large-"), 2_000_000)
 
 	for _, name := range ask.Names {
@@ -123,7 +143,7 @@ func main() {
 		// A body that cannot be read twice is sent with a trailer over TLS alone; over HTTP the SDK says so.
 		_, err := client.PutObject(background, &s3.PutObjectInput{Bucket: bucket, Key: aws.String("unseekable"),
 			Body: io.MultiReader(strings.NewReader("unseekable")), ContentLength: aws.Int64(10)})
-		return err == nil, nil
+		return nil, err
 	})
 	for _, algorithm := range []types.ChecksumAlgorithm{types.ChecksumAlgorithmCrc32c, types.ChecksumAlgorithmCrc64nvme,
 		types.ChecksumAlgorithmSha1, types.ChecksumAlgorithmSha256} {
@@ -248,7 +268,7 @@ func main() {
 		}
 		read, err := whole(answer.Body)
 		if answer.StatusCode >= 400 {
-			read = ""
+			return nil, refused{answer.StatusCode, read}
 		}
 		return []any{answer.StatusCode, read}, err
 	}
@@ -274,6 +294,10 @@ func main() {
 		}
 		return fetched(made.Method, made.URL, made.SignedHeader, "")
 	})
+}
+
+// What was written is looked at before it is deleted: each phase is a run of its own.
+func cleanUp(client *s3.Client, bucket *string) {
 	step("DeleteObjects", func() (any, error) {
 		answer, err := client.ListObjectsV2(background, &s3.ListObjectsV2Input{Bucket: bucket})
 		if err != nil {

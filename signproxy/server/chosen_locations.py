@@ -56,16 +56,23 @@ class LocationChoices:
         self._clock = clock
 
     async def check(
-        self, catalog: Catalog, bound: Bound, subject: Subject, bearer: str, chosen: Iterable[ChosenLocations]
+        self,
+        catalog: Catalog,
+        bound: Bound,
+        subject: Subject,
+        bearer: str,
+        chosen: Iterable[ChosenLocations],
+        charge: Callable[[int], None],
     ) -> None:
         """Raise Refused (LOCATION_UNVOUCHED) for the first place of a call that has no voucher.
 
+        Each question to the upstream is charged before it is asked.
         Raise Refused (UPSTREAM_…), too, where the upstream has to be asked for its layout and does not tell.
         """
         learning = catalog.learning
         if learning is None:
             return
-        reports = _Reports(catalog, bound, subject, bearer)
+        reports = _Reports(catalog, bound, subject, bearer, charge)
         for each in chosen:
             table = TableId(catalog.name, each.namespace, each.name)
             if each.name:

@@ -200,7 +200,8 @@ class Facade:
         passage.query_id = word(request.headers.get(QUERY_HEADER))
         query = request.raw_path.partition("?")[2]
         _check_query(query)
-        body, said, chosen = await self._said(passage, subject, address, call, request, account)
+        bill = work.CallBill(account)
+        body, said, chosen = await self._said(passage, subject, address, call, request, bill)
         passage.target = _target(call, said)
         for number, need in enumerate(needs(call, query, said)):
             if number % AT_ONCE == AT_ONCE - 1:
@@ -219,14 +220,13 @@ class Facade:
                 uuid = await self._seen.uuid_now(catalog, subject.caller.scope, subject, passage.bearer)
                 check_call(subject.caller.scope, call.kind, uuid)
         if chosen:
-            await self._seen.choices.check(catalog, bound, subject, passage.bearer, chosen)
+            await self._seen.choices.check(catalog, bound, subject, passage.bearer, chosen, bill.add)
             if signs(self._gate.state, catalog):
                 await self._seen.conflicts.check(catalog, subject, passage.bearer, chosen)
         before: str | None = None
         if call.kind in _COMMITS and isinstance(said, Commit | Transaction):
             commits = (said,) if isinstance(said, Commit) else said.commits
-            choices, charge = self._seen.choices, account.charge
-            before = await choices.check_commits(catalog, bound, subject, passage.bearer, commits, charge)
+            before = await self._seen.choices.check_commits(catalog, bound, subject, passage.bearer, commits, bill.add)
         target = await bound.paths.target(call.path, query, authorization, passage.request_id)
         state, headers = self._gate.state, request.headers
         grant = self._granting.offered(state, catalog, bound.upstream.spec.offer, passage, headers)
@@ -284,14 +284,13 @@ class Facade:
         address: CatalogAddress,
         call: CatalogCall,
         request: web.BaseRequest,
-        account: work.Account,
+        bill: work.CallBill,
     ) -> tuple[Body | None, CallBody | None, tuple[ChosenLocations, ...]]:
         """Return the body to send on, what it names, and the places that it chooses. Reading it is charged before."""
         if not (reads_body(call.kind) or may_choose(call.kind)):
             return Arriving(request) if call.kind.method == "POST" else None, None, ()
         self._admit_beforehand(passage, subject, address, call)
         content = await read_whole(request, MAX_CALL)
-        bill = work.CallBill(account)
         bill.body(len(content))
         bill.commas(commas_in(call.kind, content))
         async with work.turn_of(len(content)):

@@ -33,6 +33,8 @@ async def _lost(product: Front) -> int:
     async def close(line: Line) -> None:
         line.hang_up()
 
+    product.upstream.says(loaded())
+    await product.load()
     product.upstream.does(close)
     body: dict[str, object] = {"requirements": [], "updates": []}
     return (await product.ask("POST", T1, body=body)).status

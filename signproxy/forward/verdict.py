@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from signproxy.s3.operation import Operation
-from signproxy.s3.xml_document import read_beginning, root_at
+from signproxy.s3.xml_document import error_code, read_beginning, root_at
 
 # A tuple: members are compared by identity there, while a set calls their hash, which is Python code.
 SLOW = (Operation.COMPLETE_MULTIPART_UPLOAD, Operation.COPY_OBJECT, Operation.UPLOAD_PART_COPY)
@@ -24,7 +24,6 @@ _READ = 4096
 """Bytes of the document that are looked at; an error's code stands in its first hundred."""
 # The audit trail is not told just anything that a store says.
 _NAME = re.compile(r"[A-Za-z]{1,64}")
-_CODE = re.compile(r"[A-Za-z0-9.]{1,64}")
 
 
 class BodyVerdict:
@@ -58,5 +57,4 @@ class BodyVerdict:
             return UNKNOWN
         if root.name != "Error":
             return COMPLETED
-        codes = [each.text.strip() for each in root.all("Code")]
-        return codes[0] if len(codes) == 1 and _CODE.fullmatch(codes[0]) else "Error"
+        return error_code(root) or "Error"

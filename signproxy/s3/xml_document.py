@@ -6,6 +6,7 @@ place where it was read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable
 
 from signproxy.errors import Reason, Refused
@@ -19,6 +20,10 @@ PIECE = 16 * 1024
 _SHOWN = 128
 """Characters of a fault that are told."""
 _SPACE = b" \t\r\n"
+
+
+# A log is not told just anything that a store says.
+_ERROR_CODE = re.compile(r"[A-Za-z0-9.]{1,64}")
 
 
 class Element:
@@ -92,6 +97,12 @@ def read_beginning(document: bytes) -> Element:
     finally:
         reading.close()
     return reading.root
+
+
+def error_code(root: Element) -> str:
+    """Return the code that an error document gives; empty where it gives none that S3 could have."""
+    codes = [each.text.strip() for each in root.all("Code")]
+    return codes[0] if root.name == "Error" and len(codes) == 1 and _ERROR_CODE.fullmatch(codes[0]) else ""
 
 
 def root_at(document: bytes) -> int:

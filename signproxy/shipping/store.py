@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 import ssl
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,6 +22,7 @@ from signproxy.outbound.tls import client_tls, no_tls
 from signproxy.s3.outbound import outbound_of
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.s3.storage import Storage
+from signproxy.s3.xml_document import error_code, read_beginning
 from signproxy.shipping.sums import Sums, open_segment
 
 CONNECT_SECONDS = 10.0
@@ -35,7 +35,6 @@ KEEP_SECONDS = 15.0
 
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _ERROR_BYTES = 8192
-_CODE = re.compile(rb"<Code>([A-Za-z]{1,64})</Code>")
 _EXISTS = (409, 412)
 _NOT_IMPLEMENTED = 501
 _SEGMENT_TYPE = "application/gzip"
@@ -192,9 +191,8 @@ class SegmentStore:
 async def _succeeded(response: aiohttp.ClientResponse) -> None:
     if response.status < 300:
         return
-    code = _CODE.search(await response.content.read(_ERROR_BYTES))
-    word = f" {code[1].decode()}" if code else ""
-    raise ShippingFailed(f"the store answered {response.status}{word} to {response.method}")
+    code = error_code(read_beginning(await response.content.read(_ERROR_BYTES)))
+    raise ShippingFailed(f"the store answered {response.status}{f' {code}' if code else ''} to {response.method}")
 
 
 def _context(ca_file: str) -> ssl.SSLContext:

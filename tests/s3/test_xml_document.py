@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.xml_document import PIECE, Element, read_beginning, replaced, root_at
+from signproxy.s3.xml_document import PIECE, Element, error_code, read_beginning, replaced, root_at
 from signproxy.s3.xml_document import read_document as reading
 from tests.pieces import drained
 
@@ -213,3 +213,24 @@ def test_a_document_means_to_us_what_it_means_to_a_client(text: str) -> None:
     root = read_document(document)
     assert _shown(root) == _seen(ET.fromstring(document))  # noqa: S314 - our own, and the parser of Python's clients
     _check_places(document, root)
+
+
+@pytest.mark.parametrize(
+    ("document", "code"),
+    (
+        (b"<Error><Code> NoSuchKey </Code><Message>m</Message></Error>", "NoSuchKey"),
+        (b"<Error><Code>" + b"a" * 64 + b"</Code></Error>", "a" * 64),
+        (b"<Error><Code>" + b"a" * 65 + b"</Code></Error>", ""),
+        (b"<Error><Code>No\nSuch</Code></Error>", ""),
+        (b"<Error><Code></Code></Error>", ""),
+        (b"<Error><Code>A</Code><Code>B</Code></Error>", ""),
+        (b"<Error><Message>m</Message></Error>", ""),
+        (b"<Result><Code>A</Code></Result>", ""),
+        # What was read before a fault stands.
+        (b"<Error><Code>A.b9</Code><Message>\x1b", "A.b9"),
+        (b"", ""),
+    ),
+)
+def test_the_code_of_an_error_is_told_where_it_can_be_one(document: bytes, code: str) -> None:
+    """An operator looks for the code; a store that says something else there would write into the log what it likes."""
+    assert error_code(read_beginning(document)) == code

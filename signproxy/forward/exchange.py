@@ -168,10 +168,12 @@ class Exchange:
         hearing = loop.create_task(self._hear(channel, _SENDING))
         try:
             await asyncio.wait((sending, hearing), return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done() and body.ended:
-                # The answer and the news that the last bytes are gone came in the wrong order.
+            is_early, taken = not (sending.done() or body.ended), self.uploaded
+            if not sending.done() and (body.ended or _is_success(hearing)):
+                # The answer and the news that the last bytes are gone came in the wrong order; or the store read the
+                # end of the chunks that S3 knows, and the end of the message around them is still on its way.
                 await asyncio.wait((sending,), timeout=_LAST_WORD)
-            if sending.done():
+            if sending.done() and not (is_early and (self.uploaded > taken or sending.exception() is not None)):
                 return await self._sent(sending, hearing)
             return self._answered_early(hearing)
         except (_Silent, ConnectionError, MessageInvalid, Truncated, TimeoutError) as error:
@@ -281,6 +283,10 @@ class Exchange:
                 return Refused(Reason.STORE_UNAVAILABLE, f"{self._address} closed the connection within the body")
             case _:
                 return error
+
+
+def _is_success(hearing: asyncio.Task[Heard]) -> bool:
+    return hearing.done() and hearing.exception() is None and hearing.result().head.status < 300
 
 
 class _Silent(Exception):

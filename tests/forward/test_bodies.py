@@ -22,7 +22,7 @@ from signproxy.s3.storage import Storage
 from signproxy.s3.verify import SeedSignature
 from tests.forward.rig import NOW, QUICK, Client, Rig, Story, connected, request, serving_rig, storage
 from tests.forward.test_requests import verified
-from tests.forward.upstream import Talk, Upstream, serve
+from tests.forward.upstream import OK, Talk, Upstream, serve
 
 SMALL, LARGE = b"small body", b"0123456789abcdef" * 20_000
 SIZES = pytest.mark.parametrize("body", (SMALL, b"x" * 65_536, b"y" * 65_537, LARGE))
@@ -361,6 +361,40 @@ async def test_chunks_arrive_as_the_store_can_take_them(body: bytes, chunked: bo
                 "signed with trailer": "signed-chunks-trailer",
             }[how]
         )
+
+
+async def test_an_answer_at_the_end_of_the_chunks_counts_once_the_message_has_ended() -> None:
+    """Stores answer when S3's own chunks end; streams failed with 502 where the end around them came a moment later."""
+    answered = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        for _ in range(2):
+            await talk.head()
+            got = b""
+            while b"x-amz-checksum-crc32:" not in got:
+                got += await talk.reader.read(65_536)
+            await talk.send(OK)
+            answered.set()
+            while not got.endswith(b"\r\n0\r\n\r\n"):
+                got += await talk.reader.read(65_536)
+
+    async with Upstream(script) as store:
+        framed = unsigned(b"x" * 300_000, msgspec.structs.replace(TRUSTED, endpoints=storage(store.port).endpoints))
+        target = msgspec.structs.replace(TRUSTED, endpoints=storage(store.port).endpoints)
+        async with serving_rig(Rig(target)) as rig, connected(rig) as client:
+            rig.story = story(framed)
+            for _ in range(2):
+                answered.clear()
+                message = http_chunked(framed.body)
+                head = request("PUT", headers=f"{framed.headers}Transfer-Encoding: chunked\r\n")
+                await client.send(head + message.removesuffix(b"0\r\n\r\n"))
+                async with asyncio.timeout(10):
+                    await answered.wait()
+                await asyncio.sleep(0.05)
+                await client.send(b"0\r\n\r\n")
+                assert (await client.answer())[0].startswith(b"HTTP/1.1 200")
+        # Both have read all of the message, so the connection is good for the next.
+        assert store.connections == 1
 
 
 @SIZES

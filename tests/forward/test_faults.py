@@ -496,6 +496,27 @@ async def test_a_success_before_the_end_of_the_body_is_none() -> None:
         assert rig.pool.open == 0
 
 
+async def test_a_success_is_none_either_where_the_rest_of_the_body_follows_at_once() -> None:
+    """The store said what it has before it had the object."""
+    answered = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.head()
+        await talk.reader.read(1_000)
+        await talk.send(OK)
+        answered.set()
+        while await talk.reader.read(65_536):
+            pass
+
+    async with Upstream(script) as store, serving_rig(Rig(storage(store.port))) as rig, connected(rig) as client:
+        await client.send(request("PUT", headers="Content-Length: 300000\r\n") + b"x" * 100_000)
+        await answered.wait()
+        await asyncio.sleep(0.05)
+        await client.send(b"x" * 200_000)
+        assert (await client.answer())[1] == b"store_invalid"
+        assert rig.pool.open == 0
+
+
 async def test_a_store_that_hangs_up_within_the_body_is_unavailable() -> None:
     """An upload would hang until the client gives up."""
 

@@ -143,11 +143,18 @@ await step("lib-storage, ended in its middle", async () => {
   await upload.done();
 });
 await step("no upload is left", async () => {
-  // Whether the library still ends its upload depends on what was under way; it may do so between list and abort.
-  for (const { Key, UploadId } of (await send("ListMultipartUploads", {})).Uploads ?? []) {
-    await send("AbortMultipartUpload", { Key, UploadId }).catch(() => {});
+  // Whether the library still ends its upload depends on what was under way; it may do so between list and abort, and
+  // a part that arrives meanwhile keeps the store from ending it.
+  let left = [];
+  for (let tries = 0; tries < 50; tries += 1) {
+    left = (await send("ListMultipartUploads", {})).Uploads ?? [];
+    if (left.length === 0 && tries > 0) break;
+    for (const { Key, UploadId } of left) {
+      await send("AbortMultipartUpload", { Key, UploadId }).catch(() => {});
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  return ((await send("ListMultipartUploads", {})).Uploads ?? []).length;
+  return left.length;
 });
 const parts = [];
 await step("parts by hand", async () => {

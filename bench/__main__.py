@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", action="append", choices=SUITES, help="a suite to run; may be repeated")
     parser.add_argument("--smoke", action="store_true", help="run briefly and record nothing")
+    parser.add_argument("--rounds", type=int, default=FULL.rounds, help="rounds of a suite; the samples follow from it")
     parser.add_argument("--against", default="", help="a commit whose instruction counts are the must of this tree's")
     options = parser.parse_args(arguments)
     os.environ[instructions.AGAINST] = options.against
@@ -70,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         print(f"bench: {suite}", file=sys.stderr, flush=True)
         try:
-            measured[suite] = measure(suite, SMOKE if options.smoke else FULL)
+            effort = SMOKE if options.smoke else msgspec.structs.replace(FULL, rounds=options.rounds)
+            measured[suite] = measure(suite, effort)
         except BenchFailed as failure:
             # One suite without its tool must not cost the figures of the others; the run still fails.
             print(f"bench: {suite} could not be measured: {failure}", file=sys.stderr)

@@ -65,7 +65,8 @@ ratios by, and are not judged.
 `make bench` runs all suites, writes the results and this page, and fails if a must is missed.
 `python -m bench --only instructions --against main` counts the instructions of this tree and of another commit's: they
 show how the code grew, and not what it costs. `python -m bench --only sign` runs one suite and keeps the other rows;
-`--smoke` only shows that everything works and records nothing. `make bench-pipeline` runs the suites of the pipeline,
+`--rounds 15` halves the rounds, and the column "samples" with them; `--smoke` only shows that everything works and
+records nothing. `make bench-pipeline` runs the suites of the pipeline,
 which `make bench` leaves out: it takes hours of processor time, and 40 GB below the cache and `TMPDIR`.
 Needed: `wrk`, `nginx-light`, `valgrind`, `gcc`, `mvn`, `go` and a
 JDK 17 by name from the distribution; Nessie's jar, a Java for it, Envoy, Iceberg, DuckDB and the stores are fetched by

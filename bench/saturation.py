@@ -126,7 +126,10 @@ _CELLS = (
 
 def _in_segments(directory: Path) -> int:
     """Return how many events of requests there are in segments, those that are being written among them."""
-    return sum(map(_events_of, directory.rglob("*.gz")))
+    while True:
+        # One that is sealed meanwhile has another name, under which it is counted anew.
+        with contextlib.suppress(FileNotFoundError):
+            return sum(map(_events_of, directory.rglob("*.gz")))
 
 
 def _events_of(segment: Path) -> int:

@@ -292,7 +292,7 @@ class AuditTrail:
         self._wake.set()
         if queued + queued + self._reserved >= self._limit:
             oldest = self._oldest
-            # Once while the writer takes nothing: beside a disk that stands still, a pause helps nobody.
+            # Once while the writer takes nothing: beside a disk that stands still, a pause helps no caller.
             if oldest is not None and oldest[0] != self._behind_since:
                 self._behind_since = oldest[0]
                 self.fell_behind()

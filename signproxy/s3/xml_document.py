@@ -20,8 +20,6 @@ PIECE = 16 * 1024
 _SHOWN = 128
 """Characters of a fault that are told."""
 _SPACE = b" \t\r\n"
-
-
 # A log is not told just anything that a store says.
 _ERROR_CODE = re.compile(r"[A-Za-z0-9.]{1,64}")
 

@@ -9,8 +9,9 @@
         └── ProviderInvalid
 
 A `Reason` is what the audit trail, the metrics, the documentation and `explain` call a refusal. What the
-caller is told is its `message` alone: never another tenant's name, location or the rule behind it. What
-an operator may see besides is the `detail` of the `Refused`.
+caller is told is its `message`, or words that name the fault in the caller's own request (`s3.codes.Worded`):
+never another tenant's name, location or the rule behind it. What an operator may see besides is the `detail`
+of the `Refused`.
 """
 
 from __future__ import annotations
@@ -150,15 +151,15 @@ class Reason(Enum):
     HEADER_REPEATED = ReasonSpec("header_repeated", Check.HEADERS, 400, "InvalidHeader", "A header is given more than once", "Two spellings of one name, or several values where one counts.", "Send each header once.")
     HEADER_HOST = ReasonSpec("header_host", Check.HEADERS, 403, "HeaderNotAllowed", "The Host header differs from the uri", "A foreign Host would turn the signature into one for that host.", "Leave Host out.")
     HEADER_CREDENTIALS = ReasonSpec("header_credentials", Check.HEADERS, 403, "HeaderNotAllowed", "The request already carries credentials or a date", "`Authorization`, `x-amz-date` or `x-amz-security-token` of the client would override the signer's.", "Let the client send the request unsigned (anonymous credentials).")
-    HEADER_REFUSED = ReasonSpec("header_refused", Check.HEADERS, 403, "HeaderNotAllowed", "A header of the request is not allowed", "The header changes what the store does beyond reading or writing the object.", "The detail names the header, and so does the answer of the S3 listener; ACL, tagging, storage class and KMS are opt-ins of the storage.")
-    HEADER_VALUE = ReasonSpec("header_value", Check.HEADERS, 403, "HeaderNotAllowed", "A header has a value that is not allowed", "The header is known, its value is not on the list.", "The detail names header and value, the answer of the S3 listener the header; compare with the storage's opt-ins.")
+    HEADER_REFUSED = ReasonSpec("header_refused", Check.HEADERS, 403, "HeaderNotAllowed", "A header of the request is not allowed", "The header changes what the store does beyond reading or writing the object.", "The answer and the detail name the header; ACL, tagging, storage class and KMS are opt-ins of the storage.")
+    HEADER_VALUE = ReasonSpec("header_value", Check.HEADERS, 403, "HeaderNotAllowed", "A header has a value that is not allowed", "The header is known, its value is not on the list.", "The answer names the header, the detail its value too; compare with the storage's opt-ins.")
     PAYLOAD_MODE = ReasonSpec("payload_mode", Check.HEADERS, 400, "PayloadModeNotAllowed", "The payload mode (x-amz-content-sha256, aws-chunked, x-amz-trailer) is not accepted with this request", "The signer cannot sign chunks, each of which needs the secret key; a mode that contradicts the other headers corrupts the object.", "Send UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER or a SHA-256. The S3 listener also takes signed chunks.")
     PAYLOAD_UNSUPPORTED = ReasonSpec("payload_unsupported", Check.HEADERS, 501, "NotImplemented", "The payload mode of the request is not implemented", "Chunks signed with SigV4A, or a trailer that signproxy does not know.", "Let the client sign with Signature Version 4, or switch its trailing checksums off.")
     COPY_SOURCE = ReasonSpec("copy_source", Check.HEADERS, 400, "InvalidCopySource", "The copy source is not well-formed", "An ARN, a version, escapes that do not decode, or a key that is not allowed.", "Send /bucket/key, encoded once.")
 
     # body
     DELETE_WITHOUT_BODY = ReasonSpec("delete_without_body", Check.BODY, 400, "InvalidDeleteBody", "A bulk delete is signed only with its body, which this client does not send; let the catalog or Iceberg Java delete files", "Without the body the keys cannot be checked. PyIceberg never sends it, for a single file neither.", "Drop tables with `purgeRequested`, so that the catalog deletes; let Iceberg Java expire snapshots and remove orphan files; or run PyIceberg without its own deletions.")
-    DELETE_BODY = ReasonSpec("delete_body", Check.BODY, 400, "InvalidDeleteBody", "The body of the bulk delete is not the XML that is accepted: a Delete of Objects, each with one Key and no VersionId, ETag, LastModifiedTime or Size", "Not well-formed, or elements and attributes other than those. In a volume the S3 listener accepts VersionId and the other conditions.", "The detail names the fault, and so does the answer of the S3 listener.")
+    DELETE_BODY = ReasonSpec("delete_body", Check.BODY, 400, "InvalidDeleteBody", "The body of the bulk delete is not the XML that is accepted: a Delete of Objects, each with one Key and no VersionId, ETag, LastModifiedTime or Size", "Not well-formed, or elements and attributes other than those. In a volume the S3 listener accepts VersionId and the other conditions.", "The answer and the detail name the fault.")
     DELETE_MARKUP = ReasonSpec("delete_markup", Check.BODY, 400, "InvalidDeleteBody", "The body of a bulk delete must be XML 1.0 in UTF-8, without document type, comment, CDATA section or processing instruction", "Parsers read such documents differently, so the store could delete other keys than those that were judged.", "Let the client write the plain document that the AWS SDKs write.")
     DELETE_SIZE = ReasonSpec("delete_size", Check.BODY, 400, "InvalidDeleteBody", "A bulk delete names 1 to 1,000 objects, in at most 2 MiB", "The body names no object, or more than S3 takes in one request.", "Split the list of keys; send no request for an empty one.")
     DELETE_WHITE_SPACE = ReasonSpec("delete_white_space", Check.BODY, 400, "InvalidDeleteBody", "A bulk delete cannot be signed for a key that begins or ends with white space", "A body that is signed reaches the store as the client wrote it, and some parsers of XML trim a key: the store would delete another object.", "Delete the object with a request of its own, or send the bulk delete to the S3 listener, which judges each key.")
@@ -241,6 +242,17 @@ class Refused(SignproxyError):
 
     def __str__(self) -> str:
         return f"{self.reason.code}: {self.detail or self.reason.value.message}"
+
+
+def anew(kept: Refused) -> Refused:
+    """Return a refusal to raise for one that was kept as a value.
+
+    Raised itself, it would be kept by the frames of its own traceback: garbage that only a collection finds, and while
+    the collector looks at what a thousand such requests left, no other caller is answered.
+    """
+    again = type(kept).__new__(type(kept), *kept.args)
+    vars(again).update(vars(kept))
+    return again
 
 
 class Finding(NamedTuple):

@@ -35,8 +35,6 @@ MAX_PROPERTIES = 10_000
 """Of one table or namespace, in one call or update."""
 MAX_NAMESPACE = 12 * (MAX_NAME + MAX_LEVELS)
 """Bytes of a namespace as JSON: JSON writes no character in more than twelve."""
-AT_ONCE = 32
-"""Tables of a transaction that are judged before others have their turn."""
 
 _BYTES_PER_PART = 512
 """The parser passes over so many in the time in which one member is looked at."""

@@ -56,8 +56,8 @@ class Most(NamedTuple):
 
 
 ANY = Most(sys.maxsize, "members")
-AT_ONCE = 256
-"""Members that are looked at before others have their turn: a third of a millisecond."""
+AT_ONCE = 64
+"""Members that are looked at before others may have their turn: a tenth of a millisecond."""
 
 
 class Members:

@@ -15,8 +15,8 @@ from signproxy.model import NAMESPACE_SEPARATOR
 MAX_TOKEN = 8192
 """Characters of a page token, which a client sends back in a query."""
 
-_AT_ONCE = 128
-"""Names that are judged before others have their turn."""
+_AT_ONCE = 16
+"""Names that are judged before others may have their turn."""
 
 T = TypeVar("T")
 

@@ -47,6 +47,11 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     made: str | None = None
     """The table that a commit makes in the namespace: it was staged before, and a token may be good for it."""
 
+    @property
+    def place(self) -> tuple[str | None, str | None, str | None]:
+        """Where they are needed: the namespace, the table or view, and the table that is made."""
+        return self.namespace, self.name, self.made
+
 
 RULES = {
     CallKind.CONFIG: Rule(Where.NOWHERE),

@@ -17,7 +17,7 @@ from signproxy.catalog.upstream_answer import UpstreamAnswer
 from signproxy.catalog.upstream_fault import Fault, Loss, fault_of
 from signproxy.catalog.upstream_health import Health, Result, UpstreamHealth
 from signproxy.catalog.upstream_spec import Effect, ExchangedToken, SameToken, Secret, ServiceToken, UpstreamSpec
-from signproxy.errors import Refused
+from signproxy.errors import Refused, anew
 from signproxy.outbound.client import Connections, Timeouts, http_client
 from signproxy.outbound.tls import client_tls, no_tls
 
@@ -207,7 +207,7 @@ class Upstream:
 
     def _failed(self, fault: Fault, question: Question) -> Refused:
         if question.body is not None and question.body.fault is not None:
-            return question.body.fault
+            return anew(question.body.fault)
         self.health.failed(_RESULTS[fault.loss], fault.problem, time())
         return Refused(fault.reason(question.effect), f"upstream of {self.spec.catalog!r}: {fault.problem}")
 

@@ -33,19 +33,17 @@ def read_together(paths: Sequence[Path], *, limit: int) -> list[bytes]:
     Raise OSError with the file's name: one cannot be read, is no regular file (a pipe would block, a device never
     end), is larger than `limit` bytes, or they do not come to rest.
     """
-    restless = OSError(errno.EBUSY, f"it changed during each of {ATTEMPTS} readings", *map(str, paths[:1]))
-    problem = restless
-    for _ in range(ATTEMPTS):
+    for left in reversed(range(ATTEMPTS)):
         try:
             contents = _read_once(paths, limit)
-        except OSError as error:
+        except OSError:
             # While a directory is replaced, a path may lead nowhere for a moment.
-            problem = error
+            if not left:
+                raise
         else:
             if contents is not None:
                 return contents
-            problem = restless
-    raise problem
+    raise OSError(errno.EBUSY, f"it changed during each of {ATTEMPTS} readings", *map(str, paths[:1]))
 
 
 def open_regular(path: Path) -> BufferedReader:

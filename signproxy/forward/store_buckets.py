@@ -13,8 +13,8 @@ from signproxy.s3.xml_document import invalid, read_document
 PAGES = 100
 """Of at most ten thousand buckets each; a store could tell of the next one for ever."""
 
-_AT_ONCE = 256
-"""Buckets that are taken out of a page before others have their turn: less than a millisecond."""
+_AT_ONCE = 64
+"""Buckets that are taken out of a page before others may have their turn."""
 
 
 async def every_bucket(

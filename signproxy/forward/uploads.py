@@ -26,8 +26,8 @@ MARKED_ANSWERS = (Operation.CREATE_MULTIPART_UPLOAD, Operation.LIST_PARTS, Opera
 LISTS = (Operation.LIST_PARTS, Operation.LIST_MULTIPART_UPLOADS)
 """Those of them whose answers are much work, and that may be refused once the store has answered."""
 
-_AT_ONCE = 64
-"""Uploads that are marked before others have their turn: less than a millisecond."""
+_AT_ONCE = 16
+"""Uploads that are marked before others may have their turn."""
 
 _UPLOAD_ID = "uploadId"
 _UPLOAD_ID_MARKER = "upload-id-marker"

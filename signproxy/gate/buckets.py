@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Sequence
 from time import gmtime, strftime
 
-from signproxy.errors import Reason, Refused
+from signproxy.errors import Reason, Refused, anew
 from signproxy.gate.forwarded import BucketsShown, StoreBucket
 from signproxy.gate.passage import Passage
 from signproxy.gate.reach import refusal_of
@@ -16,8 +16,8 @@ from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire, service_operation
 from signproxy.s3.storage import Storage
 
-_AT_ONCE = 128
-"""Buckets that are judged before others have their turn."""
+_AT_ONCE = 16
+"""Buckets that are judged before others may have their turn."""
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z")
 
@@ -41,7 +41,8 @@ def shown(
     refusals = {name: refusal_of(state, catalog, subject) for name, catalog in state.catalogs.items()}
     served = [catalog for name, catalog in state.catalogs.items() if refusals[name] is None]
     if not served:
-        raise next(iter(refusals.values()), None) or Refused(Reason.CATALOG_UNKNOWN, "there is no catalog")
+        refusal = next(iter(refusals.values()), None)
+        raise Refused(Reason.CATALOG_UNKNOWN, "there is no catalog") if refusal is None else anew(refusal)
     places = dict(state.buckets.listed())
     created: dict[str, str] = {}
     for number, (bucket, storage, made) in enumerate(told or (), 1):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import Passed, RefusedKey, Together
 from signproxy.gate.passage import Passage
+from signproxy.gate.turns import in_pieces
 from signproxy.model import Allow, Deny
 from signproxy.policy.catalog import Catalog, Overlap
 from signproxy.s3.forwarded import Forwardable, spellings
@@ -18,7 +18,7 @@ from signproxy.s3.key import SHORT_KEY, check_length
 from signproxy.s3.request import S3Request
 
 AT_ONCE = 64
-"""Keys that are judged before others have their turn: a millisecond, where each of them is refused for itself."""
+"""Keys that are judged together before others may have their turn."""
 
 _OF_THE_FOLDER = frozenset(
     {
@@ -52,7 +52,7 @@ Judge = Callable[[tuple[str, ...]], Deletable | Deny]
 async def judge_bulk(passage: Passage, forwardable: Forwardable, catalogs: Iterable[Catalog], judge: Judge) -> Passed:
     """Return what may be sent of a bulk delete; refused keys do not keep the others back. Raise Refused."""
     request = forwardable.request
-    said = await _said(request, tuple(catalogs), judge)
+    said = await in_pieces(_said(request, tuple(catalogs), judge))
     # In the order of the request, whichever place was asked for first.
     verdicts = [(key, said[key]) for key in request.delete_keys]
     allowed = [(key, verdict) for key, verdict in verdicts if isinstance(verdict, Deletable)]
@@ -73,7 +73,9 @@ async def judge_bulk(passage: Passage, forwardable: Forwardable, catalogs: Itera
     return Passed(allow, replace(forwardable, request=request), kept_back)
 
 
-async def _said(request: S3Request, catalogs: tuple[Catalog, ...], judge: Judge) -> dict[str, Deletable | Deny]:
+def _said(
+    request: S3Request, catalogs: tuple[Catalog, ...], judge: Judge
+) -> Generator[None, None, dict[str, Deletable | Deny]]:
     # Where locations may nest, and where an upstream tells of them, a name may be that of another table's folder.
     uniform = all(catalog.learning is None and catalog.overlap is Overlap.FORBIDDEN for catalog in catalogs)
     volumes = [catalog.volumes for catalog in catalogs if catalog.volumes]
@@ -84,7 +86,7 @@ async def _said(request: S3Request, catalogs: tuple[Catalog, ...], judge: Judge)
     closed: dict[_Folder, Deny] = {}
     said: dict[str, Deletable | Deny] = {}
     for start in range(0, len(request.delete_keys), AT_ONCE):
-        await asyncio.sleep(0)
+        yield
         plain: list[str] = []
         for key in request.delete_keys[start : start + AT_ONCE]:
             if len(key) > SHORT_KEY and (denial := _too_long(key)) is not None:
@@ -111,9 +113,18 @@ async def _said(request: S3Request, catalogs: tuple[Catalog, ...], judge: Judge)
             if isinstance(verdict, Deny) and uniform and verdict.reason in _OF_THE_FOLDER:
                 closed[folder] = verdict
             elif isinstance(verdict, Deny) and len(keys) > 1:
-                said.update({key: judge((key,)) for key in keys})
+                said.update((yield from _one_by_one(keys, judge)))
                 continue
             said.update(dict.fromkeys(keys, verdict))
+            yield
+    return said
+
+
+def _one_by_one(keys: Iterable[str], judge: Judge) -> Generator[None, None, dict[str, Deletable | Deny]]:
+    said: dict[str, Deletable | Deny] = {}
+    for key in keys:
+        said[key] = judge((key,))
+        yield
     return said
 
 

@@ -171,7 +171,9 @@ class ForwardGate:
                 try:
                     passed = await self._bulk(case)
                 except Refused as refused:
-                    passed = _excused(case, refused)
+                    if not _is_excused(case, refused.reason):
+                        raise
+                    passed = observed(passage, subject, case.reached[0].storage, wire, refused)
             except _Question as question:
                 asked = question.answer
             else:
@@ -206,7 +208,9 @@ class ForwardGate:
         try:
             passed = self._enforced(case)
         except Refused as refused:
-            passed = _excused(case, refused)
+            if not _is_excused(case, refused.reason):
+                raise
+            passed = observed(case.passage, case.subject, case.reached[0].storage, case.wire, refused)
         return _settled(case, passed)
 
     def _enforced(self, case: _Case) -> Passed:
@@ -237,7 +241,7 @@ class ForwardGate:
                 check_carried(subject.caller, volume.id)
                 decision = decide_volume(state, catalog, subject, volume, request)
                 return _Judged(decision, catalog.name, "", volume.rules.keys)
-        unowned: Refused | None = None
+        unowned = ""
         for place in reached:
             catalog = place.catalog
             try:
@@ -246,7 +250,7 @@ class ForwardGate:
                 # Of several catalogs with tables in one bucket, one owns the key.
                 if refused.reason is not Reason.LOCATION_UNOWNED:
                     raise
-                unowned = unowned or refused
+                unowned = unowned or refused.detail
                 continue
             if isinstance(found, Deny):
                 return _Judged(found, catalog.name, "", _STRICT)
@@ -256,7 +260,7 @@ class ForwardGate:
                     check_carried(subject.caller, table.id, table.uuid)
             decision = decide(state, catalog, subject, owners, request, standing)
             return _Judged(decision, catalog.name, owners[0].uuid if owners else "", _STRICT)
-        raise unowned or Refused(Reason.LOCATION_UNOWNED, f"bucket {request.bucket!r}, key {addressee!r}")
+        raise Refused(Reason.LOCATION_UNOWNED, unowned or f"bucket {request.bucket!r}, key {addressee!r}")
 
     def _owners(
         self, case: _Case, catalog: Catalog, request: S3Request
@@ -330,12 +334,9 @@ class ForwardGate:
         return Deletable(judged.decision, judged.catalog, judged.table_uuid)
 
 
-def _excused(case: _Case, refused: Refused) -> Passed:
-    """Return what passes although it is refused, because its caller is only observed. Raise Refused."""
-    passage, subject, state = case.passage, case.subject, case.state
-    if refused.reason not in OBSERVABLE or subject.delegated or not state.observes(subject.caller):
-        raise refused
-    return observed(passage, subject, case.reached[0].storage, case.wire, refused)
+def _is_excused(case: _Case, reason: Reason) -> bool:
+    """Whether a request passes although it is refused, because its caller is only observed."""
+    return reason in OBSERVABLE and not case.subject.delegated and case.state.observes(case.subject.caller)
 
 
 def _settled(case: _Case, passed: Passed) -> Passed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from signproxy.errors import Reason, Refused
+from signproxy.errors import Reason, Refused, anew
 from signproxy.gate.scope import may_reach
 from signproxy.model import Principal, Subject
 from signproxy.policy.buckets import Reached
@@ -70,7 +70,7 @@ def _search(state: PolicyState, subject: Subject, bucket: str) -> tuple[Reached,
         elif _ORDER.index(refusal.reason) > _ORDER.index(furthest.reason):
             furthest = refusal
     if not reached:
-        raise furthest
+        raise anew(furthest)
     if any(other.storage is not reached[0].storage for other in reached):
         claims = ", ".join(f"{other.storage.name!r} of catalog {other.catalog.name!r}" for other in reached)
         raise Refused(Reason.ENDPOINT_UNKNOWN, f"bucket {bucket!r} is claimed by {claims}")

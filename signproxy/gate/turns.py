@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from time import perf_counter
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,8 @@ from signproxy.s3.classify import content_of
 
 T = TypeVar("T")
 
+LONGEST = 0.00025
+"""Seconds after which long work lets others have their turn: about what a request takes that is no work at all."""
 
 _LOCKS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -29,15 +32,31 @@ def one_at_a_time() -> asyncio.Lock:
     return lock
 
 
+class Turn:
+    """How long work has gone on since others had their turn."""
+
+    __slots__ = ("_began",)
+
+    def __init__(self) -> None:
+        self._began = perf_counter()
+
+    async def pause(self) -> None:
+        """Let whatever waits for the loop be done, where this has gone on for long enough."""
+        if perf_counter() - self._began >= LONGEST:
+            await asyncio.sleep(0)
+            self._began = perf_counter()
+
+
 async def in_pieces(work: Generator[None, None, T]) -> T:
-    """Return what a generator returns; whatever else waits for the loop is done wherever it yields."""
+    """Return what a generator returns; others may have their turn wherever it yields, which is as often as can be."""
+    turn = Turn()
     while True:
         try:
             next(work)
         except StopIteration as end:
             done: T = end.value
             return done
-        await asyncio.sleep(0)
+        await turn.pause()
 
 
 async def read_in_pieces(body: bytes | str, rules: DeleteRules) -> BulkDelete | Refused:

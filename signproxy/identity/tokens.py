@@ -110,12 +110,13 @@ def verify(
     token: str, unverified: UnverifiedToken, issuer: Issuer, keys: tuple[VerificationKey, ...], now: float
 ) -> Principal:
     """Return the principal of a token that one of the keys verifies; raise Refused for any other."""
-    refusal = unknown_key(unverified)
+    # What is raised is made here: one that was caught and is kept would be kept by its own traceback.
+    last: tuple[Reason, str] | None = None
     for key in keys:
         try:
             claims = _verified_claims(token, issuer, key)
         except Refused as refused:
-            refusal = refused
+            last = refused.reason, refused.detail
             if refused.reason in _OF_CLAIMS:
                 # PyJWT looks at claims under a good signature alone. Which fault to name first is ours to say.
                 accept(unverified.claims, issuer, now)
@@ -124,7 +125,7 @@ def verify(
                 raise
         else:
             return accept(claims, issuer, now)
-    raise refusal
+    raise unknown_key(unverified) if last is None else Refused(*last)
 
 
 def _verified_claims(token: str, issuer: Issuer, key: VerificationKey) -> Claims:

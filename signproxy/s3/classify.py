@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from signproxy.errors import Reason, Refused
+from signproxy.errors import Reason, Refused, anew
 from signproxy.s3.bulk_delete import read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
 from signproxy.s3.copy_source import parse_copy_source
@@ -133,7 +133,7 @@ def _bulk_delete(wire: WireRequest) -> tuple[tuple[str, ...], str]:
     content = content_of(wire.body)
     deletes = wire.deletes if isinstance(wire, BulkRequest) else read_bulk_delete(content)
     if isinstance(deletes, Refused):
-        raise deletes
+        raise anew(deletes)
     return deletes.keys, hashlib.sha256(content).hexdigest()
 
 

@@ -29,7 +29,8 @@ _MAX_WORDS = 1024
 class Worded(Refused):
     """Raise to refuse a request in words that name the fault. They hold nothing but rules and what the caller sent.
 
-    What the caller sent is in them as its `repr`, which has no control characters.
+    What the caller sent is in them as its `repr`, which has no control characters. The signer and the S3 listener
+    answer in the same words.
     """
 
     def __init__(self, reason: Reason, words: str, *, code: str = "", detail: str = "") -> None:

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from signproxy.errors import Reason, Refused
-from signproxy.s3.bulk_delete import BulkDelete, DeleteRules, read_bulk_delete
+from signproxy.errors import Reason, Refused, anew
+from signproxy.s3.bulk_delete import BulkDelete, DeleteRules, by_key_alone, read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
-from signproxy.s3.codes import Worded
 from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded_headers import FORCE_DELETE, read_forwarded
 from signproxy.s3.forwarded_operations import MAX_BUCKETS, find_forwarded, find_of_service
 from signproxy.s3.header_rules import Context
+from signproxy.s3.header_words import naming
 from signproxy.s3.hoisted import parted
 from signproxy.s3.key import check_dot_segments, check_key, check_prefix, check_s3_key
 from signproxy.s3.operation import Access, Operation
@@ -26,7 +26,7 @@ from signproxy.s3.operations import COPIES, Level
 from signproxy.s3.outbound import Outbound, outbound_of
 from signproxy.s3.payload import Carriage, Payload, PayloadMode, payload_of, without_framing
 from signproxy.s3.query import parse_query
-from signproxy.s3.refused_headers import naming, read_beside, refused_name, signed_headers
+from signproxy.s3.refused_headers import read_beside, refused_name, signed_headers
 from signproxy.s3.request import ObjectRef, S3Request
 from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 from signproxy.s3.storage import Storage
@@ -336,14 +336,12 @@ def _bulk_delete(wire: ForwardWire, payload: Payload, rules: Rules) -> tuple[Bul
         raise S3Refused(Reason.PAYLOAD_HASH, Fault.CONTENT_SHA256, payload.declared, digest, detail=told)
     deletes = read_bulk_delete(body, FORWARDED) if wire.deletes is None else wire.deletes
     if isinstance(deletes, Refused):
-        raise deletes
+        raise anew(deletes)
     if rules.operations is _TABLE:
         named = next((each for each in deletes.objects if each.conditions), None)
         if named is not None:
             condition = named.conditions[0][0]
-            words = f"In a table a bulk delete names objects by their key alone: {condition} is not accepted"
-            told = f"{condition} of key {named.key[:256]!r}"
-            raise Worded(Reason.DELETE_BODY, words, code="InvalidArgument", detail=told)
+            raise by_key_alone(condition, f"{condition} of key {named.key[:256]!r}")
     return deletes, digest
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.header_words import naming
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.storage import Storage
 
@@ -142,12 +143,12 @@ def treatment(lower: str) -> Treatment:
 
 
 def check_name(name: str) -> str:
-    """Return the lower-case name of a header that may be sent at all."""
+    """Return the lower-case name of a header that may be sent at all. Raise Refused, which names any other."""
     if not _TOKEN.fullmatch(name):
-        raise Refused(Reason.HEADER_MALFORMED, f"name {name!r}")
+        raise naming(Refused(Reason.HEADER_MALFORMED, f"name {name!r}"), name)
     lower = name.lower()
     if lower in CREDENTIALS:
-        raise Refused(Reason.HEADER_CREDENTIALS, f"header {lower!r}")
+        raise naming(Refused(Reason.HEADER_CREDENTIALS, f"header {lower!r}"), name)
     if lower not in OWN and treatment(lower) is Treatment.REFUSED:
-        raise Refused(Reason.HEADER_REFUSED, f"header {lower!r}")
+        raise naming(Refused(Reason.HEADER_REFUSED, f"header {lower!r}"), name)
     return lower

@@ -8,6 +8,7 @@ import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3.header_rules import CHECKS, OWN, Context, Treatment, ValueCheck, check_name, treatment
+from signproxy.s3.header_words import naming
 from signproxy.s3.operation import Operation
 
 UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
@@ -75,9 +76,10 @@ def read_headers(headers: dict[str, list[str]], plan: Plan, host: str, context: 
         values = headers[name]
         value = values[0] if len(values) == 1 else _single(headers, name)
         if check is not None and not check(value, context):
-            raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} with {context.operation.s3_name}")
+            told = f"{lower}: {value!r} with {context.operation.s3_name}"
+            raise naming(Refused(Reason.HEADER_VALUE, told), name)
         plain = value.isascii() and value.isprintable() and " " not in value
-        signed.append((lower, value if plain else _folded(lower, value)))
+        signed.append((lower, value if plain else _folded(name, lower, value)))
     silent = plan.payload is None and plan.content_encoding is None
     payload = UNSIGNED_PAYLOAD if silent else _payload(headers, plan, context)
     return ReadHeaders(tuple(signed), payload, bool(plan.conditions) and _is_conditional(headers, plan))
@@ -90,7 +92,7 @@ def _plan(names: tuple[str, ...]) -> Plan:
     for name in names:
         lower = check_name(name)
         if lower in by_lower:
-            raise Refused(Reason.HEADER_REPEATED, f"{by_lower[lower]!r} and {name!r}")
+            raise naming(Refused(Reason.HEADER_REPEATED, f"{by_lower[lower]!r} and {name!r}"), name)
         by_lower[lower] = name
     return Plan(
         signed=tuple(
@@ -116,25 +118,25 @@ def _check_text(headers: dict[str, list[str]]) -> None:
         )
     if not all(headers.values()):
         empty = next(name for name, values in headers.items() if not values)
-        raise Refused(Reason.HEADER_MALFORMED, f"{empty!r} has no value")
+        raise naming(Refused(Reason.HEADER_MALFORMED, f"{empty!r} has no value"), empty)
     # What ends a line or a text; anything else is harmless in a header that is not signed.
     if "\n" in text or "\r" in text or "\0" in text:
         broken = next(name for name, values in headers.items() if not set("\n\r\0").isdisjoint("".join(values)))
-        raise Refused(Reason.HEADER_MALFORMED, f"value of {broken!r} holds a control character")
+        raise naming(Refused(Reason.HEADER_MALFORMED, f"value of {broken!r} holds a control character"), broken)
 
 
-def _folded(lower: str, value: str) -> str:
+def _folded(name: str, lower: str, value: str) -> str:
     """Return a value as SigV4 signs it: trimmed, runs of white space folded."""
     if not _SIGNED_VALUE.fullmatch(value):
         # Clients disagree on how such text is encoded on the wire, so no signature would fit them all.
-        raise Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} is not ASCII")
+        raise naming(Refused(Reason.HEADER_VALUE, f"{lower}: {value!r} is not ASCII"), name)
     return " ".join(value.split()) if " " in value or "\t" in value else value
 
 
 def _single(headers: dict[str, list[str]], name: str) -> str:
     values = headers[name]
     if len(values) != 1:
-        raise Refused(Reason.HEADER_REPEATED, f"{name!r} has {len(values)} values")
+        raise naming(Refused(Reason.HEADER_REPEATED, f"{name!r} has {len(values)} values"), name)
     return values[0]
 
 

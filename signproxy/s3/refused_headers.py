@@ -7,20 +7,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from signproxy.errors import Reason, Refused
-from signproxy.s3.codes import Worded
+from signproxy.errors import Refused
 from signproxy.s3.forwarded_headers import ForwardedHeaders, read_forwarded
 from signproxy.s3.header_rules import Context
+from signproxy.s3.header_words import naming
 from signproxy.s3.hoisted import Headers, beside
 from signproxy.s3.rules import Rules
-
-_OF_HEADERS = {
-    Reason.HEADER_REFUSED: "The header {} is not allowed here",
-    Reason.HEADER_VALUE: "The value of the header {} is not allowed here",
-    Reason.HEADER_REPEATED: "The header {} is given more than once",
-}
-_SHOWN = 128
-"""Characters of a header's name that a refusal repeats."""
 
 
 def read_beside(headers: Headers, names: tuple[str, ...], hoisted: Headers) -> tuple[Headers, tuple[str, ...]]:
@@ -66,8 +58,3 @@ def _first_refused(read: Callable[[int], object], count: int) -> int:
         return False
 
     return bisect_left(range(1, count), True, key=is_refused)
-
-
-def naming(refused: Refused, name: str) -> Refused:
-    """Return the refusal of a header, whose name is the caller's own, with that name in it."""
-    return Worded(refused.reason, _OF_HEADERS[refused.reason].format(repr(name[:_SHOWN])), detail=refused.detail)

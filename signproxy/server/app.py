@@ -166,9 +166,9 @@ class Handler:
             reply = self._told(passage, refused)
             await hear_out(request, passage, refused.reason, reply)
         except (ConnectionError, web.RequestPayloadError) as gone:
-            reply = self._refuse(passage, Reason.CLIENT_GONE, type(gone).__name__)
+            reply = self._refuse(passage, Refused(Reason.CLIENT_GONE, type(gone).__name__))
         except asyncio.CancelledError:
-            self._refuse(passage, Reason.CLIENT_GONE, "cancelled")
+            self._refuse(passage, Refused(Reason.CLIENT_GONE, "cancelled"))
             raise
         except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours is an answer, an event and a trace
             reply = self._fail(passage)
@@ -346,10 +346,10 @@ class Handler:
                     self._recorder.passed(passage, 200, "bulk delete without body, led to the S3 listener")
                     return answer(steered, passage.request_id)
             except Refused as other:
-                refused = other
+                return self._refuse(passage, other)
             except Exception:  # noqa: BLE001 - no other wrapper is around this one
                 return self._fail(passage)
-        return self._refuse(passage, refused.reason, refused.detail)
+        return self._refuse(passage, refused)
 
     async def _config(
         self, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest, token: str
@@ -375,20 +375,21 @@ class Handler:
 
     def _fail(self, passage: Passage) -> Reply:
         _log.exception("request failed", request_id=passage.request_id)
-        return self._refuse(passage, Reason.INTERNAL, "")
+        return self._refuse(passage, Refused(Reason.INTERNAL))
 
-    def _refuse(self, passage: Passage, reason: Reason, detail: str) -> Reply:
+    def _refuse(self, passage: Passage, refused: Refused) -> Reply:
         try:
-            self._recorder.refused(passage, reason, detail)
-        except Refused as refused:
+            self._recorder.refused(passage, refused.reason, refused.detail)
+        except Refused as unrecorded:
             # The audit trail took neither: nothing is served, a refusal least of all. That a change may have been made
             # has to be told all the same: a client that believes it was not would undo what is there.
-            if reason not in _STATE_UNKNOWN:
-                reason = refused.reason
-        reply = refusal(reason, passage.request_id)
+            if refused.reason not in _STATE_UNKNOWN:
+                # Not itself: this frame, which is in its traceback, would keep it.
+                refused = Refused(unrecorded.reason)
+        reply = refusal(refused, passage.request_id)
         if passage.subject is None:
             reply.hold = self.limits.stranger(perf_counter_ns())
-        elif reason in FOR_TOO_MUCH:
+        elif refused.reason in FOR_TOO_MUCH:
             reply.hold = self.limits.callers.penalty()
         return reply
 

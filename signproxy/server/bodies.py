@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from signproxy.errors import Reason, Refused
+from signproxy.errors import Reason, Refused, anew
 from signproxy.gate.passage import Passage
 from signproxy.server.message import MAX_BULK_MESSAGE, MAX_MESSAGE
 from signproxy.server.reply import Reply
@@ -75,10 +75,10 @@ class Arriving:
                     part = await content.readany()
             except TimeoutError:
                 self.fault = Refused(Reason.BODY_TIMEOUT, f"nothing for {PART_SECONDS:.0f} s")
-                raise self.fault from None
+                raise anew(self.fault) from None
             except (ConnectionError, web.RequestPayloadError) as gone:
                 self.fault = Refused(Reason.CLIENT_GONE, type(gone).__name__)
-                raise self.fault from None
+                raise anew(self.fault) from None
             if not part:
                 return
             yield part

@@ -190,7 +190,7 @@ class CallAnswers:
         """Say that nothing would be signed for a table, before anything is written into it."""
         reason = Reason.LOCATION_CONFLICT if created.staged else Reason.TABLE_NOT_SERVED
         self._recorder.passed(asking.passage, reason.status, _unbelieved(refusal), Verdict.DENY, reason)
-        return wire.refusal(reason, asking.passage.request_id)
+        return wire.refusal(Refused(reason), asking.passage.request_id)
 
     async def _commit(self, asking: Asking, answer: UpstreamAnswer, content: bytes, asked_at: float) -> Reply:
         call, catalog = asking.call, asking.catalog

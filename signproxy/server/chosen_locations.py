@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
 
-from signproxy.catalog.call_body import AT_ONCE, Commit
+from signproxy.catalog.call_body import Commit
 from signproxy.catalog.chosen_locations import NAMESPACE_LOCATION, ChosenLocations
 from signproxy.catalog.json_object import JsonInvalid, read_object, read_string
 from signproxy.catalog.names import encode_namespace
@@ -14,6 +13,7 @@ from signproxy.catalog.upstream import Question
 from signproxy.catalog.upstream_fault import reason_of_status
 from signproxy.catalog.upstreams import Bound
 from signproxy.errors import Reason, Refused
+from signproxy.gate.turns import Turn
 from signproxy.inventory.alarms import Refusal
 from signproxy.inventory.chosen_places import ChosenPlaces, Unvouched, follows_layout, of_namespace
 from signproxy.inventory.claims import is_astray, unvouched_refusal
@@ -125,9 +125,9 @@ class LocationChoices:
         learning = catalog.learning
         reports = _Reports(catalog, bound, subject, bearer, charge)
         before: str | None = None
-        for number, commit in enumerate(commits, 1):
-            if number % AT_ONCE == 0:
-                await asyncio.sleep(0)
+        turn = Turn()
+        for commit in commits:
+            await turn.pause()
             before = None
             if learning is None or commit.creates or catalog.table(*commit.place) is not None:
                 continue

@@ -16,7 +16,6 @@ from signproxy.audit.event import Kind
 from signproxy.catalog.access import DELEGATION_HEADER, is_offered
 from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.call_body import (
-    AT_ONCE,
     CallBody,
     Commit,
     Creation,
@@ -44,7 +43,7 @@ from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
-from signproxy.gate.turns import in_pieces
+from signproxy.gate.turns import Turn, in_pieces
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NamedTable, Subject
 from signproxy.policy.catalog import Catalog
@@ -203,11 +202,10 @@ class Facade:
         bill = work.CallBill(account)
         body, said, chosen = await self._said(passage, subject, address, call, request, bill)
         passage.target = _target(call, said)
-        for number, need in enumerate(needs(call, query, said)):
-            if number % AT_ONCE == AT_ONCE - 1:
-                await asyncio.sleep(0)
-            place = CallPlace(need.namespace, need.name, need.made)
-            catalog = self._gate.admit_call(passage, subject, address, need.privileges, place)
+        turn = Turn()
+        for need in needs(call, query, said):
+            await turn.pause()
+            catalog = self._gate.admit_call(passage, subject, address, need.privileges, CallPlace(*need.place))
         if call.kind is CallKind.LOAD_CREDENTIALS:
             # Keys that the upstream made would be thrown away.
             self._recorder.passed(passage, 200)
@@ -252,9 +250,7 @@ class Facade:
             Effect.NONE if call.kind in _CHANGE_NOTHING else Effect.CHANGE,
             known is not None,
             # Of the table as it was before: another may have its name once the answer is there.
-            await self._seen.removable(catalog, call, subject, passage.bearer)
-            if call.kind is CallKind.DROP_TABLE
-            else None,
+            await self._seen.removable(catalog, call, subject, passage.bearer),
             bool(chosen),
             before,
             account,
@@ -267,9 +263,8 @@ class Facade:
         passage.target = _target(call, None)
         needed = needs_beforehand(call)
         for number, need in enumerate(needed, 1):
-            place = CallPlace(need.namespace, need.name, need.made)
             try:
-                self._gate.admit_call(passage, subject, address, need.privileges, place)
+                self._gate.admit_call(passage, subject, address, need.privileges, CallPlace(*need.place))
             except Refused:
                 if number == len(needed):
                     raise
@@ -290,8 +285,11 @@ class Facade:
         if not (reads_body(call.kind) or may_choose(call.kind)):
             return Arriving(request) if call.kind.method == "POST" else None, None, ()
         self._admit_beforehand(passage, subject, address, call)
+        # What is announced is charged before it is read: to be refused afterwards costs as much.
+        announced = min(request.content_length or 0, MAX_CALL)
+        bill.body(announced)
         content = await read_whole(request, MAX_CALL)
-        bill.body(len(content))
+        bill.body(len(content) - announced)
         bill.commas(commas_in(call.kind, content))
         async with work.turn_of(len(content)):
             pace = Pace(bill)
@@ -331,7 +329,7 @@ class Facade:
                 raise
             # The trail took no event, and counts what it did not take.
             passage.closed = True
-            return refusal(Reason.UPSTREAM_TIMEOUT, passage.request_id)
+            return refusal(Refused(Reason.UPSTREAM_TIMEOUT), passage.request_id)
         except Exception:  # noqa: BLE001 - the handler's own wrapper would say that the call may be made again
             _log.exception("call failed after it was sent", request_id=passage.request_id)
             await self._seen.doubt(asking.catalog, asking.call, asking.body)

@@ -147,11 +147,13 @@ class Seen:
         return loaded.facts.uuid
 
     async def removable(self, catalog: Catalog, call: CatalogCall, subject: Subject, bearer: str) -> str | None:
-        """Get to know a table that a caller is about to drop, and whose files it may then have to delete.
+        """Get to know a table that a call is about to drop, and whose files the caller may then have to delete.
 
-        Return its UUID; None where it is not known, or where the upstream keeps rows or columns from the caller, by
-        this token or by another one of its own: once the table is dropped, no upstream says so any more.
+        Return its UUID; None for any other call, where it is not known, or where the upstream keeps rows or columns
+        from the caller, by this token or by another one of its own: once the table is dropped, no upstream says so.
         """
+        if call.kind is not CallKind.DROP_TABLE:
+            return None
         recipient, key = self._recipient(catalog, subject, bearer), table_key(call.namespace, call.name)
         if self._learned.vouchers.restricts(catalog.name, key, recipient.name, self._clock()):
             return None

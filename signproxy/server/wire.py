@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from signproxy.errors import Reason
+from signproxy.errors import Reason, Refused
+from signproxy.s3.codes import Worded
 from signproxy.server.reply import Reply
 
 _END = "\r\n"
@@ -44,10 +45,11 @@ def lines_of(headers: Iterable[tuple[str, str]], request_id: str, cache: str = N
     return f"{''.join(f'{name}: {value}' + _END for name, value in headers)}{cache}X-Request-ID: {request_id}\r\n"
 
 
-def refusal(reason: Reason, request_id: str) -> Reply:
-    """Return the error of a reason code: what the caller may know, never the operator's detail."""
-    spec = reason.value
-    error = {"message": spec.message, "type": spec.type, "code": spec.status, "request_id": request_id}
+def refusal(refused: Refused, request_id: str) -> Reply:
+    """Return the error of a refusal: what the caller may know, never the operator's detail."""
+    reason, spec = refused.reason, refused.reason.value
+    message = refused.words if isinstance(refused, Worded) else spec.message
+    error = {"message": message, "type": spec.type, "code": spec.status, "request_id": request_id}
     lines = f"{JSON}{NO_CACHE}X-Request-ID: {request_id}\r\n{_RETRY.get(reason, '')}"
     if spec.status == 401:
         lines += 'WWW-Authenticate: Bearer realm="signproxy"\r\n'

@@ -9,6 +9,7 @@ import pytest
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.relay import in_turn
+from signproxy.gate import turns
 from signproxy.gate.turns import one_at_a_time
 from signproxy.s3.operation import Operation
 from signproxy.s3.xml_document import PIECE
@@ -23,8 +24,9 @@ def _work(name: str, told: list[str]) -> Generator[None, None, str]:
     return name
 
 
-async def test_long_answers_are_changed_one_at_a_time_and_short_ones_at_once() -> None:
+async def test_long_answers_are_changed_one_at_a_time_and_short_ones_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn of the loop would be as long as there are lists, or a small answer would wait for all of them."""
+    monkeypatch.setattr(turns, "LONGEST", 0.0)
     told = list[str]()
     sizes = {"a": PIECE + 1, "b": PIECE + 1, "c": PIECE}
     done = await asyncio.gather(*[in_turn(_work(name, told), size) for name, size in sizes.items()])

@@ -171,5 +171,5 @@ def test_a_thousand_uploads_are_marked_piece_by_piece() -> None:
     document = f"<R>{''.join([upload.format(number) for number in range(1000)])}</R>".encode()
     read = sum(1 for _ in read_document(document))
     pieces = sum(1 for _ in ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", document))
-    assert pieces - read == 1000 // 64
+    assert pieces - read == 1000 // 16
     assert drained(ids().marked(TABLE, Operation.LIST_MULTIPART_UPLOADS, "", document)).count(b".") == 1000

@@ -19,6 +19,7 @@ from signproxy.identity.key_url import KeyUrl
 from signproxy.identity.keys import VerificationKey
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
 from signproxy.model import Principal
+from tests.garbage import nothing_kept
 from tests.identity.rig import (
     NOW,
     SECRET,
@@ -94,6 +95,14 @@ def test_each_issuer_speaks_only_with_its_own_keys() -> None:
     assert principal(who, token(claims(iss="https://first"), b"1" * 32)).name == "first/alice"
     assert principal(who, token(claims(iss="https://second"), b"2" * 32)).name == "second/alice"
     assert refusal(who, token(claims(iss="https://second"), b"1" * 32)) is Reason.TOKEN_SIGNATURE
+
+
+def test_a_token_that_no_key_verifies_is_forgotten() -> None:
+    """The collector would stop all callers for as long as it looks at what forged tokens left."""
+    who = authenticator(issuer())
+    forged = [token(claims(sub=f"mallory{number}"), b"1" * 64) for number in range(20)]
+    with nothing_kept():
+        assert {refusal(who, text) for text in forged} == {Reason.TOKEN_SIGNATURE}
 
 
 def test_an_issuer_speaks_for_its_catalogs_and_roles_alone() -> None:

@@ -380,7 +380,7 @@ def test_a_long_body_is_read_piece_by_piece() -> None:
     keys = tuple(f"t/{number}{'é&' * 100}" for number in range(1000))
     body = body_of(objects(keys))
     pieces = reading(body)
-    for _ in range(2 + (len(body) - 1) // (16 * 1024)):
+    for _ in range(2 + (len(body) - 1) // (4 * 1024)):
         next(pieces)
     with pytest.raises(StopIteration) as end:
         next(pieces)
@@ -477,10 +477,25 @@ def test_the_answer_names_the_fault_of_a_forwarded_body(body: bytes, words: str)
     ),
 )
 def test_the_reason_names_the_rule_that_a_signed_body_breaks(body: bytes, reason: Reason, words: str) -> None:
-    """The answer of the signer is the message of the reason: one for all faults says nothing of what to change."""
+    """Users look the code up in the table of reasons: one text for all faults says nothing of what to change."""
     refusal = refusal_of(body)
     assert refusal.reason is reason
     assert words in reason.value.message
+
+
+@pytest.mark.parametrize("name", ("VersionId", "ETag", "LastModifiedTime", "Size"))
+def test_the_answer_names_the_condition_that_a_signed_body_must_not_hold(name: str) -> None:
+    """A client's own switch writes it; a list of four elements does not say which switch to turn off."""
+    refusal = refusal_of(body_of(f"<Object><Key>t/a</Key><{name}>v</{name}></Object>"))
+    assert (refusal.reason, refusal.detail) == (Reason.DELETE_BODY, f"element {name!r} in Object")
+    told = s3_answer(refusal).message
+    assert told == (
+        f"In a table a bulk delete names objects by their key alone: {name} is not accepted; leave it out. "
+        "Only volumes accept it"
+    )
+    # Anywhere else it is no element of the document at all.
+    misplaced = refusal_of(body_of(f"<{name}>v</{name}>"))
+    assert s3_answer(misplaced).message == f"{NOT_ACCEPTED}: element {name!r} in Delete"
 
 
 def test_a_text_in_many_pieces_is_one_key() -> None:

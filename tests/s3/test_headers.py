@@ -6,6 +6,7 @@ import pytest
 
 from signproxy.errors import Reason, Refused
 from signproxy.s3 import headers as module
+from signproxy.s3.codes import s3_answer
 from signproxy.s3.header_rules import CHECKS, CREDENTIALS, OWN, SIGNED, UNSIGNED, Treatment, check_name, treatment
 from signproxy.s3.headers import MAX_HEADER_BYTES, MAX_HEADERS, plan_for
 from signproxy.s3.request import S3Request, WireRequest
@@ -362,3 +363,71 @@ def test_a_name_comes_back_in_lower_case() -> None:
     """Everything after it compares lower-case names."""
     assert check_name("X-Amz-Meta-A") == "x-amz-meta-a"
     assert check_name("Host") == "host"
+
+
+_NAMED: list[tuple[dict[str, list[str]], Reason, str]] = [
+    ({"Accept": ["a"], "X-Amz-Mfa": ["s3cret"]}, Reason.HEADER_REFUSED, "The header 'X-Amz-Mfa' is not allowed here"),
+    (
+        {"X-Amz-Security-Token": ["s3cret"]},
+        Reason.HEADER_CREDENTIALS,
+        "The request already carries credentials or a date, in the header 'X-Amz-Security-Token'",
+    ),
+    (
+        {"X-Amz-Acl": ["s3cret"]},
+        Reason.HEADER_VALUE,
+        "The value of the header 'X-Amz-Acl' is not allowed here",
+    ),
+    (
+        {"X-Amz-Meta-A": ["s3cret\u00e9"]},
+        Reason.HEADER_VALUE,
+        "The value of the header 'X-Amz-Meta-A' is not allowed here",
+    ),
+    (
+        {"x-amz-meta-a": ["s3cret"], "X-Amz-Meta-A": ["s3cret"]},
+        Reason.HEADER_REPEATED,
+        "The header 'X-Amz-Meta-A' is given more than once",
+    ),
+    (
+        {"Content-MD5": ["s3cret", "s3cret"]},
+        Reason.HEADER_REPEATED,
+        "The header 'Content-MD5' is given more than once",
+    ),
+    ({"a b": ["s3cret"]}, Reason.HEADER_MALFORMED, "The header 'a b' is not well-formed"),
+    ({"": ["s3cret"]}, Reason.HEADER_MALFORMED, "The header '' is not well-formed"),
+    ({"Range": []}, Reason.HEADER_MALFORMED, "The header 'Range' is not well-formed"),
+    ({"Range": ["s3cret\n"]}, Reason.HEADER_MALFORMED, "The header 'Range' is not well-formed"),
+]
+
+
+@pytest.mark.parametrize(("names", "reason", "words"), _NAMED, ids=str)
+def test_the_answer_names_the_header_and_never_its_value(
+    names: dict[str, list[str]], reason: Reason, words: str
+) -> None:
+    """An engine sends a dozen headers by itself: which of them to switch off cannot be found out otherwise."""
+    with pytest.raises(Refused) as refused:
+        accepted(_many(names))
+    assert refused.value.reason is reason
+    assert refused.value.detail
+    assert s3_answer(refused.value).message == words
+
+
+def test_the_answer_names_no_header_where_all_of_them_are_too_many() -> None:
+    """One of the sixty-five would be looked for, and nothing be wrong with it."""
+    for names in (
+        {f"x-amz-meta-{i}": ["x"] for i in range(MAX_HEADERS + 1)},
+        {"Range": ["x" * (MAX_HEADER_BYTES + 1)]},
+    ):
+        with pytest.raises(Refused) as refused:
+            accepted(_many(names))
+        assert s3_answer(refused.value).message == Reason.HEADER_MALFORMED.value.message
+
+
+@pytest.mark.parametrize("begin", ("x-amz-a", "x-amz-\x1b[2J\u202e"))
+def test_the_name_of_a_refused_header_does_no_harm_in_the_answer(begin: str) -> None:
+    """A name is any text of the message: it would clear a screen, or fill one."""
+    with pytest.raises(Refused) as refused:
+        accepted(_many({begin + "a" * 5000: ["1"]}))
+    told = s3_answer(refused.value).message
+    assert told.startswith(f"The header {begin!r}"[:-1] + "aaa")
+    assert told.isprintable()
+    assert len(told) < 200

@@ -13,7 +13,7 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signproxy.errors import Refused
+from signproxy.errors import Reason, Refused
 from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
@@ -21,7 +21,7 @@ from signproxy.server import exchange
 from signproxy.server.connection import DirectServer
 from signproxy.server.plain import Head, Heads
 from signproxy.server.reply import Reply
-from tests.product import SIGN_T1, Product, sign_message, token_of
+from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
 
 BODY = msgspec.json.encode(sign_message())
 AUTHORIZATION = f"Authorization: Bearer {token_of('reader')}"
@@ -195,6 +195,73 @@ _CASES = [
     ("wrong method", ["POST /v1/config HTTP/1.1", *PLAIN[1:]], BODY),
     ("request id", [*PLAIN, "X-Request-Id: job-7"], BODY),
 ]
+
+
+_ROUTES = (SIGN_T1, "/v1/lake/namespaces/ns/tables/t1/sign")
+_REFUSED = (
+    (
+        {"headers": {"X-Amz-Grant-Read": "s3cret"}},
+        "header_refused",
+        "The header 'X-Amz-Grant-Read' is not allowed here",
+    ),
+    (
+        {"headers": {"X-Amz-Acl": "s3cret"}},
+        "header_value",
+        "The value of the header 'X-Amz-Acl' is not allowed here",
+    ),
+    (
+        {"headers": {"X-Amz-Date": "s3cret"}},
+        "header_credentials",
+        "The request already carries credentials or a date, in the header 'X-Amz-Date'",
+    ),
+    (
+        {"headers": {'x-\u202e"\x1b[2J': "s3cret"}},
+        "header_malformed",
+        "The header 'x-\\u202e\"\\x1b[2J' is not well-formed",
+    ),
+    (
+        {
+            "method": "POST",
+            "uri": f"{HOST}?delete",
+            "body": "<Delete><Object><Key>wh/t1/a</Key><VersionId>s3cret</VersionId></Object></Delete>",
+        },
+        "delete_body",
+        (
+            "In a table a bulk delete names objects by their key alone: VersionId is not accepted; leave it out. "
+            "Only volumes accept it"
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("route", _ROUTES)
+@pytest.mark.parametrize(("asked", "reason", "words"), _REFUSED, ids=[reason for _, reason, _ in _REFUSED])
+async def test_the_signer_names_what_it_refuses_whichever_way_a_request_takes(
+    route: str, asked: dict[str, Any], reason: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine sends a dozen headers by itself: `A header is not allowed` does not say which one to switch off."""
+    body = msgspec.json.encode(sign_message(**asked))
+    writer = f"Authorization: Bearer {token_of('writer')}"
+    data = _bytes([f"POST {route} HTTP/1.1", "Host: x", writer, f"Content-Length: {len(body)}"], body)
+    seen = []
+    for direct in (True, False):
+        if not direct:
+            monkeypatch.setattr(Heads, "read", lambda *_: None)
+        async with Product().running() as product:
+            (answer,) = await _exchange(product, data)
+            (event,) = product.events()
+        head, _, content = answer.partition(b"\r\n\r\n")
+        error = msgspec.json.decode(content)["error"]
+        spec = next(each.value for each in Reason if each.code == reason)
+        assert (error["message"], error["type"], error["code"]) == (words, spec.type, spec.status)
+        assert head.startswith(b"HTTP/1.1 %d " % spec.status)
+        assert b"s3cret" not in answer
+        # What an operator sees is what it was.
+        assert (event.reason, event.http_status, event.principal) == (reason, spec.status, "static/writer")
+        assert event.detail
+        assert event.detail != words
+        seen.append((_comparable(answer), event.reason, event.detail))
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize(("_name", "lines", "body"), _CASES, ids=[case[0] for case in _CASES])

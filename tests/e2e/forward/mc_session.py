@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tests.e2e.forward.foreign.comparison import DONE, Step
 from tests.e2e.forward.signer import Endpoint
 from tests.e2e.stores import mc
 
@@ -47,6 +48,16 @@ class Said:
         return f"mc {self.command}: {self.code}\n    " + "\n    ".join(self.lines)
 
 
+_CODE = re.compile(r'"Code": "(\w+)"')
+
+
+def as_step(said: Said) -> Step:
+    """Return what has to be equal both ways: how the command ended, and each line that it wrote."""
+    codes = sorted({code for line in said.lines for code in _CODE.findall(line)})
+    outcome = DONE if said.works else ", ".join((f"exit {said.code}", *codes))
+    return Step(said.command, outcome, "\n".join(said.lines))
+
+
 @dataclass(slots=True)
 class McSession:
     """A client with a configuration of its own, on one bucket."""
@@ -57,7 +68,7 @@ class McSession:
     said: list[Said] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Write the configuration: in a variable, the colon in a key of Swift's would part it."""
+        """Write the configuration: in the variable MC_HOST_s, the colon in a key of Swift's would part it."""
         endpoint = self.endpoint
         alias = {
             "url": endpoint.origin,
@@ -92,16 +103,11 @@ class McSession:
         return f"{self.home / 'files'}{word[1:]}" if word.startswith("~") else word
 
     def _environment(self) -> dict[str, str]:
-        endpoint = self.endpoint
-        parts = [
-            quote(part, safe="") for part in (endpoint.access_key, endpoint.secret, endpoint.session_token) if part
-        ]
         return {
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.home),
             "NO_PROXY": "127.0.0.1",
-            "MC_HOST_s": f"http://{':'.join(parts)}@{endpoint.authority}",
-            "MC_REGION": endpoint.region,
+            "MC_REGION": self.endpoint.region,
         }
 
     def _same(self, line: str) -> str:
@@ -192,13 +198,16 @@ def objects(session: McSession) -> None:
         run(*words)
 
 
+ALGORITHMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
+
+
 def checksums(session: McSession) -> None:
-    """Send bodies with checksums behind them, which some stores take from a proxy and not from this client."""
+    """Send bodies with checksums behind them, which some stores take from signproxy and not from this client."""
     run = session.run
     run("mb", "@")
     (session.home / "files" / "empty").write_bytes(b"")
     run("cp", "~/empty", "@/empty")
-    for algorithm in ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"):
+    for algorithm in ALGORITHMS:
         for name in ("plain.txt", "larger"):
             run("cp", "--checksum", algorithm, f"~/{name}", f"@/{algorithm}/{name}")
             run("cat", f"@/{algorithm}/plain.txt")

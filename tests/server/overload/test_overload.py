@@ -13,7 +13,7 @@ import pytest
 
 from signproxy.config.listening import TlsSettings
 from signproxy.config.settings import LimitSettings
-from signproxy.errors import Reason
+from signproxy.errors import Reason, Refused
 from signproxy.server import app, bodies, exchange, limits
 from signproxy.server.connection import DirectServer
 from signproxy.server.limits import Held
@@ -663,4 +663,4 @@ def test_what_may_work_later_says_when(reason: Reason) -> None:
     from signproxy.server.wire import refusal
 
     assert reason.status in (429, 503)
-    assert b"\r\nRetry-After: 1\r\n" in refusal(reason, "id").whole()
+    assert b"\r\nRetry-After: 1\r\n" in refusal(Refused(reason), "id").whole()

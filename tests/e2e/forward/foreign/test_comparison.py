@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e.forward import test_mc
 from tests.e2e.forward.foreign import test_foreign, test_minio_py, test_restic, test_s3cmd
 from tests.e2e.forward.foreign.comparison import DONE, STORED, Allowed, Step, differences, stored_steps
 from tests.e2e.forward.foreign.report import Told
 from tests.e2e.forward.foreign.s3cmd_session import as_step, plain
 from tests.e2e.forward.mc_session import Said
+from tests.e2e.forward.mc_session import as_step as as_mc_step
 from tests.e2e.forward.session import Stored
 
 pytestmark = pytest.mark.ci
@@ -116,6 +118,7 @@ def test_an_entry_needs_a_reason_and_a_difference() -> None:
 def test_every_entry_of_the_suites_says_more_than_a_word() -> None:
     """A reason that says nothing is none."""
     entries = [*test_minio_py.ALLOWED, *test_restic.ALLOWED, *test_s3cmd.ALLOWED]
+    entries += [entry for allowed in test_mc.ALLOWED.values() for entry in allowed]
     entries += [entry for driver in test_foreign.DRIVERS for entry in driver.allowed]
     assert [entry for entry in entries if len(entry.reason.split()) < 5] == []
 
@@ -173,3 +176,20 @@ def test_s3cmd_tells_which_files_it_copied() -> None:
     line = "upload: 'a' -> 's3://b/a'  (17 bytes in 0.1 seconds, 170.00 B/s) [1 of 6]"
     assert plain(line) == "upload: 'a' -> 's3://b/a'  (17 bytes in TIME[NUMBER]"
     assert differences("store", [said(0, plain(line))], [said(0)])
+
+
+def test_mc_is_compared_in_both_directions() -> None:
+    """A command that fails at the store would be free to do anything through signproxy."""
+
+    def mc(code: int, *lines: str) -> Step:
+        return as_mc_step(Said("cp ~/a @/a", code, lines))
+
+    refused = mc(1, '{"error": {"cause": {"error": {"Code": "BadDigest"}}}, "status": "error"}')
+    assert refused.outcome == "exit 1, BadDigest"
+    assert differences("store", [refused], [mc(0)])
+    assert differences("store", [mc(0)], [refused])
+    assert differences("store", [mc(0, "one")], [mc(0, "other")])
+    # Some commands fail and end with 0.
+    silent = mc(0, '{"error": {"cause": {}}, "status": "error"}')
+    assert silent.outcome == "exit 0"
+    assert differences("store", [silent], [mc(0)])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.mutation import suite
+from tests.mutation import anew, suite
 from tests.mutation.forks import Outcome, each, isolated
 from tests.mutation.mutants import Mutant, enums_of, mutants_of, units_of
 from tests.mutation.operators import Enums
@@ -89,11 +89,9 @@ class Campaign:
         again = [number for number in warm if self.outcomes.get(number) is Outcome.NOT_EXCHANGED]
         for number in again:
             del self.outcomes[number]
-        self._check_order(each([(0, _UNBOUNDED, self._fails_anew_unchanged)], 1, math.inf))
         jobs = self._jobs(again + fresh, tests_of, _START_ANEW)
-        self.outcomes |= each(
-            ((job.number, job.limit, partial(self._fails_anew, job)) for job in jobs), workers, began + budget
-        )
+        if jobs:
+            self.outcomes |= isolated(lambda: self._run_anew(jobs, workers, began + budget))
 
     def _jobs(self, numbers: list[int], tests_of: dict[int, list[str]], start: float) -> list[_Job]:
         seconds = self._map.seconds
@@ -120,14 +118,6 @@ class Campaign:
         mutant = self.mutants[job.number]
         return mutant.compile(self._trees[mutant.path], str(Path(mutant.path).resolve()))
 
-    def _fails_anew(self, job: _Job) -> bool:
-        return suite.fails_anew(job.tests, _module(self.mutants[job.number].path), self._compiled(job))
-
-    def _fails_anew_unchanged(self) -> bool:
-        path, tree = next(iter(self._trees.items()))
-        code = compile(tree, str(Path(path).resolve()), "exec", dont_inherit=True)
-        return suite.fails_anew(self._map.fastest_first(set(self._map.seconds)), _module(path), code)
-
     @staticmethod
     def _check_order(outcomes: dict[int, Outcome]) -> None:
         if outcomes != {0: Outcome.SURVIVED}:
@@ -150,6 +140,28 @@ class Campaign:
             outcomes.update(each(((job.number, job.limit, partial(fails, job)) for job in jobs), workers, until))
 
         suite.with_collected(tests, work)
+        return outcomes
+
+    def _run_anew(self, jobs: list[_Job], workers: int, until: float) -> dict[int, Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        every = self._map.fastest_first(set(self._map.seconds))
+        killers = anew.Killers(map(_module, self._trees), {test.partition("::")[0] for test in every})
+
+        def work(session: pytest.Session) -> None:
+            # As for the warm ones: pytest, its plugins and the libraries are alive in every fork.
+            gc.freeze()
+            path, tree = next(iter(self._trees.items()))
+            unchanged = compile(tree, str(Path(path).resolve()), "exec", dont_inherit=True)
+            fails_unchanged = partial(anew.fails, session, every, _module(path), unchanged, killers)
+            self._check_order(each([(0, _UNBOUNDED, fails_unchanged)], 1, math.inf))
+
+            def fails(job: _Job) -> bool:
+                module = _module(self.mutants[job.number].path)
+                return anew.fails(session, job.tests, module, self._compiled(job), killers)
+
+            outcomes.update(each(((job.number, job.limit, partial(fails, job)) for job in jobs), workers, until))
+
+        anew.with_session(work)
         return outcomes
 
 

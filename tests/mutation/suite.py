@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.machinery
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +11,17 @@ from types import CodeType, FunctionType
 
 # What the tests load besides the product: loaded here once, it need not be in each fork.
 import aiohttp.web  # noqa: F401
-import botocore.auth  # noqa: F401
+import botocore.auth
+import botocore.credentials  # noqa: F401
 import coverage
+import cryptography.x509  # noqa: F401
 import hypothesis.strategies  # noqa: F401
+import jwt.algorithms  # noqa: F401
+import msgspec  # noqa: F401
+import prometheus_client  # noqa: F401
 import pytest
+import structlog  # noqa: F401
+import yaml  # noqa: F401
 from _pytest.runner import runtestprotocol
 
 from tests.mutation.forks import NotExchangeable
@@ -23,7 +29,7 @@ from tests.mutation.mutants import Mutant
 
 # Order and time limits are this module's; nothing is written. Rewritten assertions would only cost time: whether one
 # fails is all that counts, and rewriting refuses the libraries that are loaded above.
-_OPTIONS = (
+OPTIONS = (
     "-q",
     "-x",
     "-p",
@@ -87,7 +93,7 @@ def measure(tests: Sequence[str], targets: Sequence[str]) -> Map:
     measured = coverage.Coverage(data_file=None, config_file=False, include=included)
     found = Map()
     measured.start()
-    code = pytest.main([*_OPTIONS, *tests], plugins=[_Mapper(measured, found.seconds)])
+    code = pytest.main([*OPTIONS, *tests], plugins=[_Mapper(measured, found.seconds)])
     measured.stop()
     if code != pytest.ExitCode.OK:
         raise SuiteFailed(f"the tests do not pass without a mutant: {code!r}")
@@ -112,7 +118,7 @@ class _Warm:
 
 def with_collected(tests: Sequence[str], work: Callable[[dict[str, pytest.Item]], None]) -> None:
     """Call the work with the collected tests by id."""
-    code = pytest.main([*_OPTIONS, *tests], plugins=[_Warm(work)])
+    code = pytest.main([*OPTIONS, *tests], plugins=[_Warm(work)])
     if code != pytest.ExitCode.OK:
         raise SuiteFailed(f"the tests cannot be collected: {code!r}")
 
@@ -123,36 +129,6 @@ def fails(items: Sequence[pytest.Item]) -> bool:
         if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
             return True
     return False
-
-
-class _Chosen:
-    """Keep the chosen tests, in their order."""
-
-    def __init__(self, ids: Sequence[str]) -> None:
-        self._rank = {each: rank for rank, each in enumerate(ids)}
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = sorted(
-            (item for item in items if item.nodeid in self._rank), key=lambda item: self._rank[item.nodeid]
-        )
-
-
-def fails_anew(ids: Sequence[str], module: str, code: CodeType) -> bool:
-    """Import the product anew with one module changed, and run the tests up to the first that fails."""
-    loader = importlib.machinery.SourceFileLoader
-    original = loader.get_code
-
-    def get_code(self: importlib.machinery.SourceFileLoader, fullname: str) -> CodeType | None:
-        return code if fullname == module else original(self, fullname)
-
-    loader.get_code = get_code  # type: ignore[method-assign,assignment]  # this process runs one mutant and ends
-    by_file: dict[str, list[str]] = defaultdict(list)
-    for each in ids:
-        by_file[each.partition("::")[0]].append(each)
-    # Collecting takes longer than running: file by file, first those named for the module, or for its room.
-    *_, room, subject = ("", *module.split("."))
-    files = sorted(by_file, key=lambda file: (subject not in file, room not in file, len(by_file[file]), file))
-    return any(pytest.main([*_OPTIONS, file], plugins=[_Chosen(by_file[file])]) != pytest.ExitCode.OK for file in files)
 
 
 _Place = tuple[str, str, int]

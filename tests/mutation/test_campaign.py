@@ -22,6 +22,8 @@ import functools
 
 ADULT = 18
 WORDS = {word: len(word) for word in ("old", "young")}
+FIRST = {"old": 1}["old"]
+TITLES = {"dr": 1}
 
 
 class Person:
@@ -51,7 +53,7 @@ def waits(age: int) -> int:
 '''
 TESTS = """
 import pytest
-from product.judge import ADULT, WORDS, Person, clamp, waits
+from product.judge import ADULT, FIRST, WORDS, Person, clamp, waits
 
 @pytest.mark.parametrize(("age", "adult"), ((ADULT, True), (ADULT - 1, False)))
 def test_adult(age, adult):
@@ -69,7 +71,21 @@ def test_waits():
 
 async def test_words():
     assert WORDS == {"old": 3, "young": 5}
+
+def test_first():
+    assert FIRST == 1
 """
+# The keys are the tests' own: with another key, none of the tests that passed is left.
+TITLE_TESTS = """
+import pytest
+from product.judge import TITLES
+
+@pytest.mark.parametrize("title", TITLES)
+def test_title(title):
+    assert TITLES[title] == 1
+"""
+# Where a mutant runs at import, what imports the product must be imported after it.
+CONFTEST = "import product.judge\n"
 # A module in which nothing needs a fresh import.
 SMALL = "def double(age: int) -> int:\n    return age * 2\n"
 # What the tests above leave open, seen by reading them.
@@ -88,7 +104,13 @@ SURVIVORS = {
 @pytest.fixture
 def product(tmp_path: Path) -> Path:
     """Write the product, its tests and its history."""
-    for name, text in (("product/judge.py", PRODUCT), ("product/small.py", SMALL), ("checks/test_judge.py", TESTS)):
+    for name, text in (
+        ("product/judge.py", PRODUCT),
+        ("product/small.py", SMALL),
+        ("checks/conftest.py", CONFTEST),
+        ("checks/test_judge.py", TESTS),
+        ("checks/test_titles.py", TITLE_TESTS),
+    ):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -163,6 +185,14 @@ def test_tests_that_need_their_order_are_no_killed_mutants(product: Path) -> Non
     status, result, output = _run(product, "--target", "product/small.py")
     assert (status != 0, result) == (True, {})
     assert "once they run fastest first" in output
+
+
+def test_a_product_that_is_imported_before_it_is_changed_is_refused(product: Path) -> None:
+    """Nothing would notice a change that never ran: every mutant of what runs at import would seem to survive."""
+    (product / "conftest.py").write_text(CONFTEST)
+    status, result, output = _run(product)
+    assert (status != 0, result) == (True, {})
+    assert "product.judge is imported before it is changed" in output
 
 
 def test_a_budget_that_ends_early_fails_a_whole_run(product: Path) -> None:

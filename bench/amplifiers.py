@@ -162,9 +162,10 @@ def _write_settings(deployment: Deployment, catalog: str, asked: str, port: int)
 def _beside(
     deployment: Deployment, port: int, callers: tuple[ExactCaller, ...], flood: Flood | None, seen: Beside
 ) -> None:
-    """Take down how long the callers waited, and the slowest answer of the probes."""
+    """Take down how long the callers waited, and the slowest answer of the probes: alone, too, they are asked."""
     if flood is None:
-        seen.waits.append(ask_for(callers, MEASURED_SECONDS))
+        with _probed(deployment):
+            seen.waits.append(ask_for(callers, MEASURED_SECONDS))
         return
     request, log = (deployment.directory / f"{flood.name}.{kind}" for kind in ("http", "wrk"))
     request.write_bytes(flood.content)

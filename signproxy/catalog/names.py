@@ -35,10 +35,17 @@ def decode_segment(raw: str) -> str:
 
 def decode_namespace(raw: str) -> str:
     """Return the levels of a namespace, joined by U+001F. Raise Refused (ROUTE_MALFORMED)."""
+    check_levels(raw)
     namespace = _decoded(raw)
     if problem := namespace_problem(namespace):
         raise _malformed(raw, problem)
     return namespace
+
+
+def check_levels(raw: str) -> None:
+    """Refuse a namespace, as it stands in a path, for its levels: to decode a thousand of them is much work."""
+    if raw.upper().count(SEPARATOR) + raw.count(NAMESPACE_SEPARATOR) >= MAX_LEVELS:
+        raise _malformed(raw[:MAX_NAME], f"has more than {MAX_LEVELS} levels")
 
 
 def encode_segment(name: str) -> str:

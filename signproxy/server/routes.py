@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from signproxy.catalog.names import MAX_LEVELS
+from signproxy.catalog.names import check_levels
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.model import BY_LOCATION, NAMESPACE_SEPARATOR, NamedTable, Target
@@ -135,11 +135,10 @@ def _route(
 ) -> Route:
     target: Target = BY_LOCATION
     if namespace is not None:
+        check_levels(namespace)
         levels = _decode(namespace, separator=True)
         if not all(levels.split(NAMESPACE_SEPARATOR)):
             raise Refused(Reason.ROUTE_MALFORMED, f"namespace {namespace!r} has an empty level")
-        if levels.count(NAMESPACE_SEPARATOR) >= MAX_LEVELS:
-            raise Refused(Reason.ROUTE_MALFORMED, f"a namespace of more than {MAX_LEVELS} levels")
         target = NamedTable(levels, _decode(table))
     return Route(endpoint, CatalogAddress(catalog, None if prefix is None else prefix_of(prefix)), target)
 

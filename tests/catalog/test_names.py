@@ -96,6 +96,7 @@ def test_what_two_servers_could_read_differently_is_refused(raw: str) -> None:
         *("%1F", "a%1F", "%1Fa", "a%1F%1Fb", "a%1Fb%2Fc", "a%1Fb%00", "%1F".join(["a" * 99] * 50)),
         # Two thousand levels were two thousand places above to look for, each as long as the path to it.
         "%1F".join("a" * (MAX_LEVELS + 1)),
+        "%1f".join("a" * (MAX_LEVELS + 1)),
     ),
 )
 def test_a_level_that_is_none_is_refused(raw: str) -> None:

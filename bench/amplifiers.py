@@ -15,7 +15,7 @@ import yaml
 from bench.caller import make_tokens
 from bench.effort import Effort
 from bench.exact import RATE, ExactCaller, Waits, ask_for
-from bench.fairness import CALLERS, CONNECTIONS, GREEDY, LIMITED, MEASURED_SECONDS, RAMP_SECONDS, SETTLE_SECONDS
+from bench.fairness import CALLERS, CONNECTIONS, GREEDY, LIMITED, RAMP_SECONDS, SETTLE_SECONDS
 from bench.figures import Result, in_turns, ratios, result
 from bench.floods import LEARNED, LISTED, MADE, Flood, floods, names_answer, store
 from bench.load import Report, Signer, require_wrk
@@ -25,7 +25,6 @@ from bench.process import LOAD_CORE, SERVER_CORE, BenchFailed, call, free_port, 
 from bench.serve import Deployment, deploy
 
 _SCRIPT = Path(__file__).with_name("raw.lua")
-_ALONE = "alone"
 _MAKER = "maker"
 """A caller for whose list of buckets the store has to be asked."""
 _STORE = "store"
@@ -33,6 +32,10 @@ _STORE = "store"
 _STORAGES = 50
 _BUCKETS_EACH = 20
 """Of storages that nothing lies in: each is judged for a list of buckets."""
+
+_MEASURED_SECONDS = 4
+_ALONE_SECONDS = 1
+"""Before each of the floods of a round."""
 
 _HEALTH_EVERY = 0.1
 _PROBE_MS = 1000
@@ -42,30 +45,40 @@ _PROBE_MS = 1000
 class Beside(msgspec.Struct):
     """What was seen beside a flood."""
 
-    waits: list[Waits] = []
+    waits: list[float] = []
+    """How long the slowest hundredth of a round's requests waited at least, in seconds."""
     health: list[float] = []
     """The slowest answer of each round, in milliseconds."""
 
 
 def measure(effort: Effort) -> list[Result]:
-    """Let callers ask alone and beside each flood in turns."""
-    rounds = max(1, effort.rounds // 3)
+    """Let callers ask alone, and beside each flood, in turns.
+
+    A hundredth of a round's requests are few, and the floods of a round are compared with the same figure: one that is
+    low by chance would make all of them high. So they ask alone before every flood, and the requests of these times are
+    taken together.
+    """
+    rounds = max(1, effort.rounds // 4)
     public_pem, tokens = make_tokens((*CALLERS, GREEDY, _MAKER))
     by_name = {flood.name: flood for flood in floods(tokens[GREEDY], tokens[_MAKER])}
-    seen = {name: Beside() for name in (_ALONE, *by_name)}
+    seen = {name: Beside() for name in by_name}
+    alone: list[float] = []
     with _serve(public_pem, tokens) as (deployment, port, callers):
         for number in range(rounds):
+            quiet: list[float] = []
             for name in in_turns(list(seen), number):
-                _beside(deployment, port, callers, by_name.get(name), seen[name])
-    alone = [taken.percentile(0.99) for taken in seen[_ALONE].waits]
+                with _probed(deployment):
+                    quiet += ask_for(callers, _ALONE_SECONDS).seconds
+                _beside(deployment, port, callers, by_name[name], seen[name])
+            alone.append(Waits(quiet).percentile(0.99))
     return [row for name, flood in by_name.items() for row in _rows(flood, seen[name], alone)]
 
 
 def _rows(flood: Flood, seen: Beside, alone: list[float]) -> Iterator[Result]:
-    callers = f"{len(CALLERS)} callers' p99 alone, {RATE} requests per second each, {MEASURED_SECONDS} s a round"
+    callers = f"{len(CALLERS)} callers' p99 alone, {RATE} requests per second each, {_MEASURED_SECONDS} s a round"
     yield result(
         f"amplifiers.p99_beside_{flood.name}",
-        ratios([taken.percentile(0.99) for taken in seen.waits], alone),
+        ratios(seen.waits, alone),
         unit="ratio",
         better="lower",
         must=1.2,
@@ -159,17 +172,11 @@ def _write_settings(deployment: Deployment, catalog: str, asked: str, port: int)
     deployment.config.write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
-def _beside(
-    deployment: Deployment, port: int, callers: tuple[ExactCaller, ...], flood: Flood | None, seen: Beside
-) -> None:
-    """Take down how long the callers waited, and the slowest answer of the probes: alone, too, they are asked."""
-    if flood is None:
-        with _probed(deployment):
-            seen.waits.append(ask_for(callers, MEASURED_SECONDS))
-        return
+def _beside(deployment: Deployment, port: int, callers: tuple[ExactCaller, ...], flood: Flood, seen: Beside) -> None:
+    """Take down how long the callers waited, and the slowest answer of the probes."""
     request, log = (deployment.directory / f"{flood.name}.{kind}" for kind in ("http", "wrk"))
     request.write_bytes(flood.content)
-    seconds = int(SETTLE_SECONDS + MEASURED_SECONDS + RAMP_SECONDS)
+    seconds = int(SETTLE_SECONDS + _MEASURED_SECONDS + RAMP_SECONDS)
     to = port if flood.of_listener else deployment.port
     command = (
         # It shares its core with the callers, and must not keep them from sending in time.
@@ -180,7 +187,7 @@ def _beside(
     try:
         time.sleep(SETTLE_SECONDS)
         with _probed(deployment) as slowest:
-            seen.waits.append(ask_for(callers, MEASURED_SECONDS))
+            seen.waits.append(ask_for(callers, _MEASURED_SECONDS).percentile(0.99))
         seen.health.append(max(slowest))
         wrk.wait()
     finally:

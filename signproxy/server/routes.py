@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from signproxy.catalog.names import check_levels
+from signproxy.catalog.names import check_levels, decoded_bytes
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress
 from signproxy.model import BY_LOCATION, NAMESPACE_SEPARATOR, NamedTable, Target
@@ -154,7 +153,7 @@ def prefix_of(raw: str) -> str:
 def _decode(raw: str, *, separator: bool = False) -> str:
     """Decode a segment once. Java form-encodes a space as a plus, PyIceberg sends %20; a plus itself is %2B."""
     try:
-        text = unquote_to_bytes(raw.replace("+", " ")).decode("utf-8")
+        text = decoded_bytes(raw).decode()
     except UnicodeDecodeError:
         raise Refused(Reason.ROUTE_MALFORMED, f"segment {raw!r} is not UTF-8") from None
     if not text or len(text) > MAX_SEGMENT or _CONTROL.search(text) or (not separator and NAMESPACE_SEPARATOR in text):

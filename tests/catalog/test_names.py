@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote_plus, unquote
+from urllib.parse import quote_plus, unquote, unquote_to_bytes
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from signproxy.catalog.names import (
     MAX_NAME,
     decode_namespace,
     decode_segment,
+    decoded_bytes,
     encode_namespace,
     encode_segment,
     name_problem,
@@ -119,6 +120,29 @@ def test_a_deep_namespace_is_one() -> None:
 def test_a_level_with_a_dot_is_one_level() -> None:
     """Iceberg's own server splits at `%2E`, and sees one level as signproxy does only where the dot is plain."""
     assert encode_namespace(decode_namespace("a%2Eb")) == "a.b"
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([f"%{number:02x}" for number in range(256)] + [f"%{number:02X}" for number in range(256)]),
+            st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_characters="%"),
+            st.sampled_from(("=", "==", "=41", "=3D", " ", "+", "_", ".")),
+        ),
+        max_size=30,
+    ).map("".join)
+)
+def test_a_segment_is_decoded_as_the_standard_library_decodes_it(raw: str) -> None:
+    """Of two decoders one could read another table's name."""
+    assert decoded_bytes(raw) == unquote_to_bytes(raw.replace("+", " "))
+
+
+@pytest.mark.parametrize("raw", ("%", "a%4", "%zz", "a=%\n41", "a\n", "a\tb", "\x7f", "ä"))
+def test_what_no_client_sends_is_not_decoded(raw: str) -> None:
+    """One server takes a stray sign for itself, another one drops it."""
+    with pytest.raises(Refused) as refused:
+        decoded_bytes(raw)
+    assert refused.value.reason is Reason.ROUTE_MALFORMED
 
 
 @given(levels=st.lists(_LEVEL, min_size=1, max_size=3), encode=st.sampled_from((encode_segment, quote_plus)))

@@ -289,7 +289,8 @@ class Facade:
         announced = min(request.content_length or 0, MAX_CALL)
         bill.body(announced)
         content = await read_whole(request, MAX_CALL)
-        bill.body(len(content) - announced)
+        # A packed body is as long as what it unpacks to.
+        bill.body(max(0, len(content) - announced))
         bill.commas(commas_in(call.kind, content))
         async with work.turn_of(len(content)):
             pace = Pace(bill)

@@ -181,6 +181,23 @@ async def test_the_names_of_a_list_are_charged() -> None:
 
 
 @pytest.mark.usefixtures("briefly")
+async def test_what_a_call_announces_is_charged_before_it_is_read() -> None:
+    """A megabyte of each of a caller's connections was read every second, to be refused for its length afterwards."""
+    async with front() as product:
+        product.upstream.says(answer(409, {"error": {"message": "no", "type": "AlreadyExistsException", "code": 409}}))
+        body = {"name": "t", "properties": {"a": "x" * 1_000_000}}
+        assert await _statuses(product, ("POST", _LIST, body)) == [409]
+        talk = await Talk.with_(product.url)
+        await talk.send(
+            f"POST {_LIST} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token_of('writer')}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        # Not "100 Continue": the body is not even asked for.
+        assert (await talk.answer()).status == 429
+        await talk.close()
+
+
+@pytest.mark.usefixtures("briefly")
 async def test_the_tables_of_a_transaction_are_charged_before_they_are_judged() -> None:
     """Ten thousand tables were judged in one go, for the price of one request."""
     async with front() as product:

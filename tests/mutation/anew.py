@@ -6,12 +6,13 @@ import importlib.machinery
 import mmap
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from types import CodeType
 
 import pytest
 
+from tests.mutation.forks import limit
 from tests.mutation.suite import OPTIONS, SuiteFailed
 
 
@@ -75,8 +76,18 @@ class _Chosen:
         )
 
 
-def fails(session: pytest.Session, ids: Sequence[str], module: str, code: CodeType, killers: Killers) -> bool:
-    """Import the product with one module changed, and run the tests up to the first that fails."""
+def fails(
+    session: pytest.Session,
+    ids: Sequence[str],
+    module: str,
+    code: CodeType,
+    killers: Killers,
+    limits: Mapping[str, float],
+) -> bool:
+    """Import the product with one module changed, and run the tests up to the first that fails.
+
+    Each file of tests has so many seconds on the processor.
+    """
     if module in sys.modules:
         raise SuiteFailed(f"{module} is imported before it is changed, by a plugin or by the first conftest")
     loader = importlib.machinery.SourceFileLoader
@@ -92,6 +103,7 @@ def fails(session: pytest.Session, ids: Sequence[str], module: str, code: CodeTy
     session.config.pluginmanager.register(_Chosen(ids))
     # Collecting often takes longer than running: file by file, it ends with the first that fails.
     for file in killers.likeliest_first(module, by_file):
+        limit(limits[file])
         if _fails_in(session, file):
             killers.count(module, file)
             return True

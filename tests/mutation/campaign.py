@@ -9,6 +9,7 @@ import random
 import subprocess
 import time
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -111,7 +112,7 @@ class Campaign:
         name = _module(mutant.path)
         users = [mutant.path, *(path for path in self._trees if name in _imported(path))]
         running = set().union(*(self._map.of(path) for path in users))
-        reading = {test for test in self._map.seconds if name in _imported_by_tests(test.partition("::")[0])}
+        reading = {test for test in self._map.seconds if name in _imported_by_tests(_file(test))}
         return self._map.fastest_first(running) + self._map.fastest_first(reading - running)
 
     def _compiled(self, job: _Job) -> CodeType:
@@ -131,11 +132,12 @@ class Campaign:
             # What is collected now is alive in every fork: leave it out of their garbage collections.
             gc.freeze()
             every = [items[test] for test in self._map.fastest_first(set(self._map.seconds))]
-            self._check_order(each([(0, _UNBOUNDED, lambda: suite.fails(every))], 1, math.inf))
+            limits = {test: _START_WARM + _PATIENCE * seconds for test, seconds in self._map.seconds.items()}
+            self._check_order(each([(0, _UNBOUNDED, lambda: suite.fails(every, limits))], 1, math.inf))
 
             def fails(job: _Job) -> bool:
                 suite.exchange(self.mutants[job.number], self._compiled(job), functions)
-                return suite.fails([items[test] for test in job.tests])
+                return suite.fails([items[test] for test in job.tests], limits)
 
             outcomes.update(each(((job.number, job.limit, partial(fails, job)) for job in jobs), workers, until))
 
@@ -145,19 +147,22 @@ class Campaign:
     def _run_anew(self, jobs: list[_Job], workers: int, until: float) -> dict[int, Outcome]:
         outcomes: dict[int, Outcome] = {}
         every = self._map.fastest_first(set(self._map.seconds))
-        killers = anew.Killers(map(_module, self._trees), {test.partition("::")[0] for test in every})
+        limits: dict[str, float] = defaultdict(lambda: _START_ANEW)
+        for test, seconds in self._map.seconds.items():
+            limits[_file(test)] += _PATIENCE * seconds
+        killers = anew.Killers(map(_module, self._trees), limits)
 
         def work(session: pytest.Session) -> None:
             # As for the warm ones: pytest, its plugins and the libraries are alive in every fork.
             gc.freeze()
             path, tree = next(iter(self._trees.items()))
             unchanged = compile(tree, str(Path(path).resolve()), "exec", dont_inherit=True)
-            fails_unchanged = partial(anew.fails, session, every, _module(path), unchanged, killers)
+            fails_unchanged = partial(anew.fails, session, every, _module(path), unchanged, killers, limits)
             self._check_order(each([(0, _UNBOUNDED, fails_unchanged)], 1, math.inf))
 
             def fails(job: _Job) -> bool:
                 module = _module(self.mutants[job.number].path)
-                return anew.fails(session, job.tests, module, self._compiled(job), killers)
+                return anew.fails(session, job.tests, module, self._compiled(job), killers, limits)
 
             outcomes.update(each(((job.number, job.limit, partial(fails, job)) for job in jobs), workers, until))
 
@@ -177,6 +182,10 @@ def _all_enums() -> Enums:
 def _modules(target: str) -> list[str]:
     path = Path(target)
     return [each.as_posix() for each in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _module(path: str) -> str:

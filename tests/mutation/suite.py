@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -24,7 +24,7 @@ import structlog  # noqa: F401
 import yaml  # noqa: F401
 from _pytest.runner import runtestprotocol
 
-from tests.mutation.forks import NotExchangeable
+from tests.mutation.forks import NotExchangeable, limit
 from tests.mutation.mutants import Mutant
 
 # Order and time limits are this module's; nothing is written. Rewritten assertions would only cost time: whether one
@@ -123,9 +123,10 @@ def with_collected(tests: Sequence[str], work: Callable[[dict[str, pytest.Item]]
         raise SuiteFailed(f"the tests cannot be collected: {code!r}")
 
 
-def fails(items: Sequence[pytest.Item]) -> bool:
-    """Run collected tests up to the first that fails."""
+def fails(items: Sequence[pytest.Item], limits: Mapping[str, float]) -> bool:
+    """Run collected tests up to the first that fails; each has so many seconds on the processor."""
     for item, following in zip(items, [*items[1:], None], strict=True):
+        limit(limits[item.nodeid])
         if any(report.failed for report in runtestprotocol(item, nextitem=following, log=False)):
             return True
     return False

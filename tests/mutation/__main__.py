@@ -19,7 +19,7 @@ from tests.mutation.forks import Outcome
 TARGETS = ["signproxy/s3", "signproxy/policy"]
 # The tests of the rooms themselves and of those that use every word of theirs; not the comparison of the documentation
 # with the code, which would notice every change of a table and prove none right.
-TESTS = ["tests/s3", "tests/policy", "tests/inventory", "tests/signing", "tests/catalog"]
+TESTS = ["tests/s3", "tests/policy", "tests/gate", "tests/inventory", "tests/signing", "tests/catalog"]
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
@@ -99,6 +101,14 @@ def test_a_date_header_may_take_the_place_of_the_other_one() -> None:
     """Older clients sign Date; the specification allows it."""
     sent = {"x-amz-content-sha256": "UNSIGNED-PAYLOAD", "date": "Thu, 01 Jan 2026 00:00:00 GMT"}
     assert read_authorization(AUTHORIZATION, sent).amz_date == "20260101T000000Z"
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+def test_a_date_header_is_read_in_every_month(month: int) -> None:
+    """Clients that sign Date would be refused for a month, or their window of time would lie in another one."""
+    moment = datetime(2026, month, 15, 12, 30, 59, tzinfo=UTC)
+    sent = {"x-amz-content-sha256": "UNSIGNED-PAYLOAD", "date": format_datetime(moment, usegmt=True)}
+    assert read_authorization(AUTHORIZATION, sent).amz_date == f"2026{month:02}15T123059Z"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +70,16 @@ def test_a_header_is_told_what_is_wrong_with_it(value: str, fault: Fault | None,
     assert facts is None or found[1] == facts
     answer = s3_answer(refused)
     assert SIGNATURE not in f"{answer} {refused.detail}"
+
+
+@pytest.mark.parametrize("year", (1900, 2000, 2023, 2024))
+@pytest.mark.parametrize("month", range(1, 13))
+def test_every_month_has_its_own_last_day(year: int, month: int) -> None:
+    """A client would look for a fault in its date that is none, or would not be told of one that is."""
+    last = monthrange(year, month)[1]
+    for day, fault in ((0, Fault.CREDENTIAL_DATE), (1, None), (last, None), (last + 1, Fault.CREDENTIAL_DATE)):
+        value = AUTHORIZATION.replace("20260101", f"{year}{month:02}{day:02}")
+        assert told(fault_of_authorization(value))[0] is fault
 
 
 @pytest.mark.parametrize(

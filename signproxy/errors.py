@@ -56,7 +56,7 @@ class ReasonSpec(NamedTuple):
     remedy: str
 
 
-# What a caller learns of a catalog, namespace or table that is missing, not his, or not signable.
+# What a caller learns of a catalog, namespace or table that is missing, not its own, or not signable.
 _FORBIDDEN = (403, "ForbiddenException", "Insufficient privileges")
 _BAD = "BadRequestException"
 _NOT_SIGNABLE = (403, "RequestNotSignable")
@@ -296,7 +296,7 @@ class ProviderInvalid(Invalid):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` for the nearest known name, or nothing if none is near."""
-    import difflib  # noqa: PLC0415 - only for whoever mistyped something
+    import difflib  # noqa: PLC0415 - only after a typing error
 
     match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {match[0]!r}?)" if match else ""

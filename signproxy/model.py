@@ -87,7 +87,7 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, caller: Principal) -> Subject:
-        """Return the subject of a caller who acts on his own rights."""
+        """Return the subject of a caller who acts on its own rights."""
         return cls(caller, caller)
 
     @property

@@ -1,8 +1,8 @@
-"""Seal what clients carry for signproxy and bring back: nobody else can read it, change it, or pass it off as another.
+"""Seal what clients carry for signproxy and bring back: no other party can read or alter it, or pass it off as another.
 
 Each purpose has a key of its own, derived from the operator's secrets by HKDF, so that a text that was sealed for one
 purpose is nothing to another. Sealed is not allowed: what comes out of a seal says what signproxy once said, and
-whoever acts on it judges anew.
+the code that acts on it judges anew.
 
 Texts are sealed by AES-256-GCM with random nonces of 96 bits. That is sound for 2³² texts for each secret and purpose
 (NIST SP 800-38D, section 8.3), all processes and hosts that share the secret counted together: at a hundred a second,
@@ -84,14 +84,14 @@ class SealingSecret:
     def __init__(self, value: bytes) -> None:
         if len(value) < MIN_SECRET:
             raise SettingsInvalid([Finding("", "", f"is {len(value)} bytes long; {MIN_SECRET} are needed")])
-        # Public keys are public: whoever has one could seal.
+        # Public keys are public: any holder of one could seal.
         if b"-----BEGIN " in value or value.startswith((b"ssh-", b"ecdsa-")) or b'"kty"' in value:
             raise SettingsInvalid([Finding("", "", "is a key or a certificate, not a secret")])
         self._value = value
 
     @classmethod
     def random(cls) -> SealingSecret:
-        """Return a secret that nobody has."""
+        """Return a new secret, which no other party has yet."""
         return cls(os.urandom(MIN_SECRET))
 
     def reveal(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Bound what refusals make signproxy record that cost their caller nothing, so that nobody can fill queue or disk."""
+"""Bound what is recorded of refusals that cost their caller nothing, so that no caller can fill queue or disk."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class CallerBudget:
     """The first refusals of each caller in a window are events of their own, the others one per caller and reason.
 
     So no caller's flood hides another's. What is kept aside is bounded by the callers that are told apart; its
-    `count` is exact, and is nobody's where there were more of them.
+    `count` is exact, and callers beyond these share one without a name.
     """
 
     __slots__ = ("_aside", "_clock", "_ends", "_left", "_policy", "_window")

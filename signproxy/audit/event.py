@@ -48,7 +48,7 @@ class AuditEvent(
 ):
     """One event. What is empty is left out; `boot_id`, `seq` and `ts` are the trail's to fill in.
 
-    Not frozen, for that alone: it is handed over to the trail, and nobody else touches it after that.
+    Not frozen, for that alone: it is handed over to the trail, and nothing else touches it after that.
     Never holds tokens, signatures or secrets.
     """
 
@@ -72,7 +72,7 @@ class AuditEvent(
     remote_ip: str = ""
     user_agent: str = ""
     application: str = ""
-    """The client's own word for who asks, which nothing proves: anybody can give any name. Never judged by."""
+    """The client's own word for who asks, which nothing proves: any client can give any name. Never judged by."""
     query_id: str = ""
     """The client's own word for what it asks for, as little proved."""
     pod_namespace: str = ""

@@ -5,8 +5,8 @@
     48 bits             | 50 bits   | 30 bits
 
 The random part is drawn once per process, and again after a fork: 50 bits keep apart whatever processes share a
-millisecond. The count starts anew with each millisecond, so that an id, which travels in signed URIs, tells nobody
-how many requests the others make.
+millisecond. The count starts anew with each millisecond, so that an id, which travels in signed URIs, does not tell
+how many requests other callers make.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keep an audit line lossless for programs and harmless for the terminal of whoever reads it."""
+"""Keep an audit line lossless for programs and harmless for its reader's terminal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Seal the segments of processes that ended without doing so, with every whole line that they left.
 
-Several starts may look at one directory at once, and beside processes that write: whoever holds the lock of a file is
-the one who may touch it.
+Several starts may look at one directory at once, and beside processes that write: only the one
+that holds a file's lock may touch that file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Salvaged(NamedTuple):
 def seal_orphans(directory: Path) -> tuple[Salvaged, ...]:
     """Seal what processes that are no more left open below a directory; those that live hold a lock on theirs.
 
-    What cannot be read stays as it is, is logged, and keeps nobody from starting.
+    What cannot be read stays as it is, is logged, and keeps no process from starting.
     """
     salvaged = []
     for path in sorted((directory / ROOT).glob(f"dt=*/{OPEN}*{SUFFIX}")):
@@ -88,7 +88,7 @@ def seal_orphans(directory: Path) -> tuple[Salvaged, ...]:
 
 @contextlib.contextmanager
 def _orphan(path: Path) -> Iterator[bool]:
-    """Hold the file if nobody else does, for as long as the block."""
+    """Hold the file if no other process does, for as long as the block."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         try:
@@ -105,7 +105,7 @@ def _orphan(path: Path) -> Iterator[bool]:
 def _seal(path: Path) -> Salvaged | None:
     sealed = path.with_name(path.name.removeprefix(OPEN))
     if sealed.exists():
-        # Sealed from this one by somebody who ended before he could clear it away. Never over a sealed one.
+        # Sealed from this one by a process that ended before it could clear this one away. Never over a sealed one.
         if _is_whole(sealed):
             path.unlink()
         else:
@@ -183,7 +183,7 @@ class _Copy:
 
     def end(self) -> None:
         """Write the last line."""
-        assert self.start is not None  # noqa: S101 - whoever calls has seen it
+        assert self.start is not None  # noqa: S101 - the caller has seen it
         self._pack()
         self._write(self._member.end())
         end = SegmentEnd(

@@ -4,7 +4,7 @@
 
 A segment is gzipped JSON lines of one process's life. While it is written its name begins with a dot, which every
 reader of directories passes over; sealed, it never changes again. The first line says what came before it, the last
-what it holds: whoever leaves out, adds or alters a line, or a segment between two others, contradicts one of them.
+what it holds: leaving out, adding or altering a line, or a segment between two others, contradicts one of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SealedBy(Enum):
     SIZE = "size"
     TIME = "time"
     ROTATION = "rotation"
-    """Somebody asked for a new file."""
+    """A new file was asked for."""
     CLOSE = "close"
     """The process ended: no segment of its life follows."""
     RECOVERY = "recovery"

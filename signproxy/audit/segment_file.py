@@ -86,7 +86,7 @@ class SegmentFile:
 
     @property
     def is_gone(self) -> bool:
-        """Whether somebody took the file away: what is written from now on nobody will ever read."""
+        """Whether the file was taken away: what is written from now on will never be read."""
         return os.fstat(self._fd).st_nlink == 0
 
     def write(self, batch: bytes) -> None:
@@ -163,7 +163,7 @@ class SegmentFile:
             os.close(self._fd)
 
     def _commit(self, batch: bytes) -> None:
-        assert self._member is not None  # noqa: S101 - whoever commits has written
+        assert self._member is not None  # noqa: S101 - a commit follows a write
         self._member.take(batch)
         self._counts(self._packed)
         self._batch, self._packed = None, b""
@@ -182,7 +182,7 @@ class SegmentFile:
             self._reach = self._end + len(data)
             _write_at(self._fd, data, self._end)
         except OSError:
-            # A torn end would be in the way of whoever reads it after a crash.
+            # A torn end would be in the way of reading it after a crash.
             with contextlib.suppress(OSError):
                 self._cut()
             raise
@@ -208,7 +208,7 @@ def sync_directory(path: Path) -> None:
 
 
 def _make(day: Path) -> None:
-    """Make a directory of segments, which nobody else may look into; whoever cleans up may have taken it away."""
+    """Make a directory of segments, which no other user may look into; a clean-up may have taken it away."""
     if not day.is_dir():
         for each in (*reversed(day.parents[:3]), day):
             each.mkdir(mode=0o700, exist_ok=True)

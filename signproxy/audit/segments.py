@@ -1,4 +1,4 @@
-"""Write the trail as sealed segments, so that whoever reads it can prove that nothing is missing.
+"""Write the trail as sealed segments, so that its reader can prove that nothing is missing.
 
 What `write` took is in the file when it returns: the end of the process loses nothing of it, and the end of the machine
 what was not synchronised yet, which is at most what a second brought (`Sync.INTERVAL`) or nothing (`Sync.BATCH`).
@@ -112,7 +112,7 @@ class SegmentSink:
         return max(0.0, self._open.began + self._settings.max_seconds - monotonic())
 
     def _present(self) -> SegmentFile | None:
-        """Return the open segment; raise OSError once where somebody took its file away, and do without it then."""
+        """Return the open segment; raise OSError once where its file was taken away, and do without it then."""
         segment = self._open
         if segment is not None and segment.is_gone:
             self._open, self._due = None, None
@@ -140,7 +140,7 @@ class SegmentSink:
         settings = self._settings
         limit = settings.spool_bytes
         if limit and bytes_below(settings.directory) >= limit:
-            # Never the oldest for the newest: which of them nobody needs is not for the writer to say.
+            # Never the oldest for the newest: which of them can be spared is not for the writer to say.
             raise OSError(errno.EDQUOT, f"segments have the {limit // MIB} MiB that audit.spool_mib allows")
         if first.boot_id != self._boot_id:
             self._boot_id, self._number, self._previous = first.boot_id, 0, ""
@@ -160,7 +160,7 @@ class SegmentSink:
 
     def _seal(self, reason: SealedBy) -> None:
         segment = self._open
-        assert segment is not None  # noqa: S101 - whoever calls has one
+        assert segment is not None  # noqa: S101 - the caller has one
         path = segment.seal(reason)
         self._open, self._due, self._rotate = None, None, False
         self._previous = segment.digest

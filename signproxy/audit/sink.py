@@ -33,7 +33,7 @@ class AuditSink(Protocol):
         """Make what was taken survive a crash of the machine, as far as the sink can; raise OSError if it did not."""
 
     def reopen(self) -> None:
-        """Begin anew under the same name before the next write: whoever rotates files asks for it, on any thread."""
+        """Begin anew under the same name before the next write: asked for by what rotates files, on any thread."""
 
     def close(self) -> None:
         """Flush and let go."""
@@ -217,7 +217,7 @@ def _write_some(fd: int, rest: memoryview) -> int:
         try:
             return os.write(fd, rest)
         except BlockingIOError:
-            # Whoever started the process made the pipe non-blocking, for itself and so for everybody.
+            # The parent process made the pipe non-blocking, for itself and so for every process that shares it.
             poll = select.poll()
             poll.register(fd, select.POLLOUT)
             poll.poll()

@@ -28,7 +28,7 @@ call, so that a batch takes some 40 ms however small it is: what came meanwhile 
 FLUSH_SECONDS = 1.0
 """An fdatasync takes 4 ms, so it is shared by what comes in a second."""
 STALL_SECONDS = 5.0
-"""A write that takes longer has no healthy writer behind it: a pipe that nobody reads, a disk that hangs."""
+"""A write that takes longer has no healthy writer behind it: a pipe that is not read, a disk that hangs."""
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
 """A failed batch is written again after ever longer pauses; the last is how late a freed disk is noticed."""
@@ -157,7 +157,7 @@ class AuditTrail:
         with self._changing:
             self._reserved -= 1
             if self._closed:
-                # Nobody writes any more: the hole in the numbers shows that one is missing.
+                # The writer has ended: the hole in the numbers shows that one is missing.
                 self._seq += 1
                 self._dropped += 1
                 return
@@ -199,7 +199,7 @@ class AuditTrail:
             self._thread.join(timeout)
             self._give_up.set()
         elif self._thread.ident is None:
-            # Whatever failed between opening the sink and starting: nobody else closes it.
+            # Whatever failed between opening the sink and starting: nothing else closes it.
             self._sink.close()
         return len(self._queue) + self._in_hand
 
@@ -316,7 +316,7 @@ class AuditTrail:
         try:
             self._write_until_closed()
         except Exception as fault:  # noqa: BLE001 - the supervisor of this thread
-            # A fault of ours or of the sink's must not end in requests that nobody records.
+            # A fault of ours or of the sink's must not end in requests that go unrecorded.
             self._fail(f"the writer ended: {type(fault).__name__}")
             _log.exception("audit writer ended")
 

@@ -61,7 +61,7 @@ class Fault(Enum):
     MISSING = ("is missing", Weight.FAULT)
     CHAIN = ("does not follow on the segment before it", Weight.FAULT)
     EARLIER = ("is not here, as what came before the oldest that is", Weight.NOTE)
-    """Only where whoever asks says that segments were taken away: shipped, or deleted for their age."""
+    """Only where the caller says that segments were taken away: shipped, or deleted for their age."""
     DAMAGED = ("was left by a process that is no more, and could not be read to its end", Weight.FAULT)
     OPEN = ("is being written, or was left by a process that is no more", Weight.NOTE)
     ENDLESS = ("is the last that is there of a life that did not end in order", Weight.NOTE)
@@ -188,7 +188,7 @@ def _gap(boot_id: str, number: int, start: SegmentStart, seq: int, *, partial: b
 
 def _regular(path: Path) -> None:
     if not stat.S_ISREG(path.lstat().st_mode):
-        # A pipe would be waited for, and a link leads to what nobody verified.
+        # A pipe would be waited for, and a link leads to what was not verified.
         raise OSError(errno.EINVAL, "no regular file")
 
 

@@ -32,7 +32,7 @@ class Offer(Enum):
     """Who is told how to have requests signed."""
 
     ON_REQUEST = "on-request"
-    """Whoever asks; iceberg-go, for one, refuses a table that offers it."""
+    """Clients that ask; iceberg-go, for one, refuses a table that offers it."""
     ALWAYS = "always"
 
 

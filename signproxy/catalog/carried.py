@@ -86,8 +86,8 @@ class Contexts:
     def open(self, context: str, principal: str, now: float) -> Staged | None:
         """Return what was sealed for this principal; None where its time is over.
 
-        Raise Refused (CONTEXT_INVALID) for what was altered, not sealed here, or sealed for another principal. Catalog
-        and table are for whoever knows what the request is about to compare.
+        Raise Refused (CONTEXT_INVALID) for what was altered, not sealed here, or sealed for another principal. To
+        compare catalog and table is left to the code that knows what the request is about.
         """
         try:
             staged = _decode(self._sealer.open(context))
@@ -100,7 +100,7 @@ class Contexts:
         return staged if now < staged.until else None
 
     def carried(self, context: str, principal: str, now: float) -> CarriedContext:
-        """Return a context that is opened once somebody asks what is in it: most requests never need it."""
+        """Return a context that is opened only when its content is asked for: most requests never need it."""
         return CarriedContext(self, context, principal, now)
 
 

@@ -58,8 +58,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def config_answer(upstream: bytes, own: ClientConfig) -> bytes:
     """Return the configuration for a client of the facade. Raise Refused (UPSTREAM_INVALID).
 
-    `prefix` and `uri` are signproxy's, so that the client goes on talking to it; the upstream's prefix is for whoever
-    builds the upstream's paths. `namespace-separator` is left out: clients send %1F, which is replaced.
+    `prefix` and `uri` are signproxy's, so that the client goes on talking to it; the upstream's prefix is for the code
+    that builds the upstream's paths. `namespace-separator` is left out: clients send %1F, which is replaced.
     """
     try:
         told = read_object(upstream)

@@ -16,7 +16,7 @@ PLAN = frozenset({"status", "plan-id", "plan-tasks", "file-scan-tasks", "delete-
 TASKS = frozenset({"plan-tasks", "file-scan-tasks", "delete-files"})
 VIEW = frozenset({"metadata-location", "metadata", "config"})
 TOKEN = frozenset({"access_token", "token_type", "expires_in", "issued_token_type", "refresh_token", "scope"})
-"""RFC 6749 and 8693; what a caller gets for credentials of his own is his."""
+"""RFC 6749 and 8693; what a caller gets for its own credentials is its own."""
 
 _NULL = Raw(b"null")
 _encode = msgspec.json.Encoder().encode

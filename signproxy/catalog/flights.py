@@ -11,9 +11,9 @@ V = TypeVar("V")
 
 
 class Flights(Generic[K, V]):
-    """The questions that are under way, by what they ask. An answer is kept by nobody here, a failure least of all.
+    """The questions that are under way, by what they ask. No answer is kept here, a failure least of all.
 
-    A key has to hold everything that the answer depends on: whoever joins gets the same answer, or the same failure.
+    A key has to hold everything that the answer depends on: callers that join get the same answer or failure.
     """
 
     __slots__ = ("_under_way",)
@@ -22,12 +22,12 @@ class Flights(Generic[K, V]):
         self._under_way: dict[K, asyncio.Task[V]] = {}
 
     async def join(self, key: K, ask: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Return what `ask` answers, or what it answers to somebody who came first with this key."""
+        """Return what `ask` answers, or what it answers to the caller that came first with this key."""
         task = self._under_way.get(key)
         if task is None:
             task = self._under_way[key] = asyncio.get_running_loop().create_task(ask())
             task.add_done_callback(lambda done: self._land(key, done))
-        # Whoever asked first may go away; those who joined still wait.
+        # The caller that asked first may go away; those that joined still wait.
         return await asyncio.shield(task)
 
     def __len__(self) -> int:
@@ -43,5 +43,5 @@ class Flights(Generic[K, V]):
     def _land(self, key: K, task: asyncio.Task[V]) -> None:
         del self._under_way[key]
         if not task.cancelled():
-            # Looked at, so that a failure which nobody waits for any more is not logged as forgotten.
+            # Looked at, so that a failure which no caller waits for any more is not logged as forgotten.
             task.exception()

@@ -97,7 +97,7 @@ def _level_problem(name: str) -> str:
 
 
 def _is_dots(name: str) -> bool:
-    """Whether somebody could take it for a dot segment: some trim white space and dots, or drop what follows a `;`."""
+    """Whether a reader could take it for a dot segment: some trim white space and dots, or drop what follows a `;`."""
     return not name.partition(";")[0].strip().strip(".")
 
 

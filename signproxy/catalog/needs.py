@@ -71,7 +71,7 @@ RULES = {
     CallKind.DROP_TABLE: Rule(Where.TABLE, int(Privilege.TABLE_DROP)),
     CallKind.RENAME_TABLE: Rule(Where.BODY, int(Privilege.TABLE_DROP)),
     CallKind.COMMIT_TRANSACTION: Rule(Where.BODY, int(Privilege.TABLE_WRITE_PROPERTIES)),
-    # Whoever loaded a table reports on it; Polaris asks for nothing at all.
+    # A client that loaded a table reports on it; Polaris asks for nothing at all.
     CallKind.REPORT_METRICS: Rule(Where.TABLE, int(Privilege.TABLE_READ_PROPERTIES)),
     CallKind.LOAD_CREDENTIALS: Rule(Where.TABLE, int(Privilege.TABLE_READ_DATA)),
     # A plan tells the least and greatest value of columns, and every file's name.

@@ -1,4 +1,4 @@
-"""Ask an upstream catalog, as if whoever answers or redirects were hostile, and the network as unreliable as it is."""
+"""Ask an upstream catalog, as if every answer and redirect were hostile, and the network as unreliable as it is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Body(Protocol):
 
     @property
     def length(self) -> int | None:
-        """Bytes; None where nobody knows before the end."""
+        """Bytes; None where that is unknown before the end."""
         ...
 
     @property
@@ -110,8 +110,8 @@ class Upstream:
         self._open = 0
         self._idle: asyncio.Future[None] | None = None
         self._calls = _client(spec, tls, keep_seconds=KEEPALIVE_SECONDS)
-        # A commit has a connection of its own: on one that is used again nobody could tell whether the other side
-        # was just closing it, and a commit is never repeated.
+        # A commit has a connection of its own: on one that is used again there is no telling whether the other
+        # side was just closing it, and a commit is never repeated.
         self._changes = _client(spec, tls, keep_seconds=0)
         forwarding = spec.forwarding
         self._exchange = (
@@ -181,7 +181,7 @@ class Upstream:
             raise self._failed(fault_of(error), question) from None
 
     def _not_elsewhere(self, response: aiohttp.ClientResponse, question: Question) -> aiohttp.ClientResponse:
-        """Refuse to be sent elsewhere: what was sent here, the token above all, is for nobody else."""
+        """Refuse to be sent elsewhere: what was sent here, the token above all, is for no other party."""
         if response.status in _REDIRECTS or response.status < 200:
             response.close()
             raise self._failed(Fault(Loss.INVALID, f"status {response.status}; nothing is followed"), question)
@@ -220,7 +220,7 @@ class Upstream:
 async def open_upstream(spec: UpstreamSpec, *, observe: Callable[[float], None] | None = None) -> Upstream:
     """Return an upstream that can be asked."""
     if any(url.startswith("https:") for url in (spec.uri, getattr(spec.forwarding, "url", ""))):
-        # Reading the system's certificates takes milliseconds, during which the loop would serve nobody.
+        # Reading the system's certificates takes milliseconds, during which the loop would serve no request.
         tls = await asyncio.to_thread(client_tls, "", spec.ca)
     else:
         tls = no_tls()

@@ -119,4 +119,4 @@ class Effect(Enum):
     NONE = "none"
     """Nothing; the call may be made again."""
     CHANGE = "change"
-    """Nobody knows; a client that is told that it failed would delete files which a commit refers to."""
+    """Unknown; a client that is told that the call failed would delete files which a commit refers to."""

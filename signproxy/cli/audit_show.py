@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 def find(event_id: str, paths: tuple[Path, ...]) -> list[tuple[Path, AuditEvent]]:
     """Return the events with an id, with their segments; raise Invalid for a segment that cannot be read."""
-    # As the line has it: whoever chose a request's id may have put anything into it.
+    # As the line has it: the client that chose a request's id may have put anything into it.
     wanted = json.dumps(event_id)[1:-1].encode()
     found = []
     for path in newest_first(paths):

@@ -51,7 +51,7 @@ def newest(paths: Iterable[Path], count: int) -> list[_Found]:
 
 
 def line_for(event: AuditEvent) -> str:
-    """Return an event in a line, as far as somebody reads it who looks for something."""
+    """Return an event in one line, with the fields that a reader searches by."""
     place = ".".join(filter(None, (event.catalog, event.namespace, event.table or event.volume)))
     target = f"{event.bucket}/{event.key}" if event.bucket else ""
     words = (

@@ -71,7 +71,7 @@ def check(settings: Settings, findings: list[Finding], warnings: list[Finding]) 
     _tried(lambda: build.authenticator(settings), findings)
     _tried(lambda: secrets_of(settings.context), findings)
     _tried(lambda: asyncio.run(_make_providers(settings)), findings)
-    # Whoever checks need not be whoever serves: an empty audit file of the wrong owner must not be left behind.
+    # The user who checks need not be the one who serves: no empty audit file of the wrong owner must be left behind.
     findings += _audit_faults(settings)
     if settings.sightings.file and not os.access(Path(settings.sightings.file).parent, os.W_OK | os.X_OK):
         problem = f"{str(Path(settings.sightings.file).parent)!r} is no directory that can be written"

@@ -1,4 +1,4 @@
-"""Ask a running server for an S3 key, and print it as whoever needs it takes it."""
+"""Ask a running server for an S3 key, and print it in the form that its user takes."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             complain(str(finding))
         return INVALID
     except BrokenPipeError:
-        # `signproxy explain … | head`: whoever read has seen enough. At its end Python would flush once more.
+        # `signproxy explain … | head`: the reader has seen enough. At its end Python would flush once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INVALID
     except KeyboardInterrupt:

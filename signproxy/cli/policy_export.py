@@ -50,7 +50,7 @@ class PolicyLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="policy")
 
 
 class PrincipalLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="principal"):
-    """A principal that the policy declares, named as audit events name him."""
+    """A principal that the policy declares, under the name that audit events use."""
 
     principal: str
     roles: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class TableLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="table"):
 class GrantLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="grant"):
     """One privilege that one catalog role has on one securable, for one principal that the role reaches.
 
-    Without `principal` it is for whoever's token brings `principal_role`; without that, too, nobody has it.
+    Without `principal` it is for callers whose token brings `principal_role`; without that, too, no principal has it.
     """
 
     grant_id: str
@@ -85,7 +85,7 @@ class GrantLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="grant"):
     table: str = ""
     volume: str = ""
     granted_at: str = ""
-    """Not known to a policy; whoever writes an export by another way may."""
+    """Not known to a policy; an export that is written another way may have it."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

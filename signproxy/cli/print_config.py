@@ -29,7 +29,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_./+-](?:[A-Za-z0-9_./@%+:=~ -]*[A-Za-z0-9_./@%
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare --defaults, --json and the flags of a start, so that its very command line can be looked at."""
     serve.arguments(parser)
-    parser.add_argument("--defaults", action="store_true", help="print what is in force where nobody says anything")
+    parser.add_argument("--defaults", action="store_true", help="print what is in force where nothing is set")
     parser.add_argument("--json", action="store_true", help="print JSON: `settings` as in a file, `sources` by path")
 
 

@@ -41,7 +41,7 @@ class Address(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What it said: an HTTP status (0 where nobody answered), and the failing checks, or why there was no answer."""
+    """What it said: an HTTP status (0 without an answer), and the failing checks, or why there was no answer."""
 
     status: int
     lines: tuple[str, ...]
@@ -120,7 +120,7 @@ def _connected(address: Address, timeout: float) -> socket.socket:
 
     context = client_tls()
     if plain.getpeername()[0] in ("127.0.0.1", "::1"):
-        # The certificate is for the name that others use, and nobody else can answer on loopback.
+        # The certificate is for the name that others use, and only this machine answers on loopback.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     try:

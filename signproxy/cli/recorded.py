@@ -63,7 +63,7 @@ def recorded_result(event: AuditEvent) -> RecordedResult:
 
 
 def _event(line: bytes) -> AuditEvent | None:
-    """Decode a line; one that another version wrote, or that was cut off, is nobody's event."""
+    """Decode a line; None for one that another version wrote or that was cut off."""
     try:
         return _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Read what a command is given and print what it found, harmless for whoever's terminal shows it."""
+"""Read what a command is given and print what it found, harmless for the terminal that shows it."""
 
 from __future__ import annotations
 

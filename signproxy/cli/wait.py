@@ -14,7 +14,7 @@ NOT_READY = 1
 
 FIRST_PAUSE = 0.05
 LAST_PAUSE = 1.0
-"""Seconds between two questions: nobody waits much longer than the server takes, and a slow one is not pestered."""
+"""Seconds between two questions: waiting takes little longer than the server does, and a slow one is not pestered."""
 
 TIMEOUT = 5.0
 

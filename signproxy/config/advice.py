@@ -36,7 +36,7 @@ SECRETS = frozenset(
         (PodSettings, "token_file"),
     }
 )
-"""Settings that name a file which nobody else may read. Files of credential providers are such files as well."""
+"""Settings that name a file which no other user may read. Files of credential providers are such files as well."""
 
 WRITTEN = frozenset(
     {
@@ -171,4 +171,4 @@ def _open_to_others(directory: Path) -> str:
         return ""
     if not mode & stat.S_IWOTH or mode & stat.S_ISVTX:
         return ""
-    return f"in {str(directory)!r}, every user here can replace the socket by his own (mode {stat.S_IMODE(mode):04o})"
+    return f"in {str(directory)!r}, every user here can replace the socket by another (mode {stat.S_IMODE(mode):04o})"

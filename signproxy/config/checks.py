@@ -67,7 +67,7 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
     if admin.enabled:
         yield from _port("admin", admin)
         if admin.role and not settings.identity.issuers and not settings.identity.static_tokens:
-            yield "admin.role", f"nobody can have the role {admin.role!r}: identity has neither issuers nor tokens"
+            yield "admin.role", f"no caller can have the role {admin.role!r}: identity has neither issuers nor tokens"
     if s3.enabled:
         yield from _clients("s3", s3)
     served: list[tuple[str, ListenSettings | AdminSettings | S3Settings]] = [("listen", listen)]
@@ -91,7 +91,7 @@ def _clients(section: str, where: ListenSettings | S3Settings) -> Iterator[tuple
         yield from _port(section, where)
         return
     if not where.socket:
-        yield f"{section}.tcp", f"nobody could connect; set {section}.socket where tcp is false"
+        yield f"{section}.tcp", f"no client could connect; set {section}.socket where tcp is false"
     yield from _without_port(section, where)
 
 

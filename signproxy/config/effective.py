@@ -62,7 +62,7 @@ def effective(settings: Settings, merged: Merged) -> dict[str, Tree]:
 
 
 def defaults() -> dict[str, Tree]:
-    """Return every setting as it is where nobody says anything."""
+    """Return every setting as it is where nothing is set."""
     return effective(Settings(), Merged("", "", {}, []))
 
 

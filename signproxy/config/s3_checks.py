@@ -43,7 +43,7 @@ def _domains(domains: Sequence[str]) -> Iterator[tuple[str, str]]:
         elif domain in domains[:index]:
             yield path, f"{domain!r} stands there twice"
         else:
-            # A bucket `a` below one would be the other: whoever is asked for could then not be told.
+            # A bucket `a` below one would be the other: which of the two is asked for could not be told.
             for other in domains:
                 if domain != other and domain.endswith(f".{other}"):
                     yield path, f"{domain!r} lies below {other!r}, where its first part is a bucket"
@@ -52,7 +52,7 @@ def _domains(domains: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _identities(settings: Settings) -> Iterator[tuple[str, str]]:
     s3 = settings.s3
     if not s3.identities:
-        yield "s3.identities", "nobody could call; name one of emulated, bearer, pod"
+        yield "s3.identities", "no client could call; name one of emulated, bearer, pod"
     for index, identity in enumerate(s3.identities):
         if identity in s3.identities[:index]:
             yield f"s3.identities[{index}]", f"{identity.value!r} stands there twice"
@@ -66,7 +66,7 @@ def _pod(s3: S3Settings) -> Iterator[tuple[str, str]]:
                 yield f"s3.pod.{key}", "has no effect without `pod` among s3.identities"
         return
     if s3.tcp and not is_loopback(s3.host):
-        problem = f"{s3.host!r} is beyond loopback: whoever reaches it would be this pod"
+        problem = f"{s3.host!r} is beyond loopback: any caller that reaches it would be this pod"
         yield "s3.host", f"{problem}; listen on loopback or a Unix socket, or take `pod` out of s3.identities"
     if not pod.token_file:
         yield "s3.pod.token_file", "this key is missing; `pod` is whom this token names"
@@ -83,7 +83,7 @@ def _steering(s3: S3Settings) -> Iterator[tuple[str, str]]:
         elif s3.host in WILDCARDS:
             yield "s3.public_url", f"this key is missing; clients cannot be steered to {s3.host}"
         elif s3.port == 0:
-            yield "s3.public_url", "this key is missing; clients cannot be steered to a port that nobody knows yet"
+            yield "s3.public_url", "this key is missing; clients cannot be steered to a port that is not known yet"
 
 
 def _is_address(domain: str) -> bool:

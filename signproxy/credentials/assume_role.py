@@ -113,7 +113,7 @@ class AssumeRoleProvider:
         return () if self._source is None else self._source.files()
 
     async def aclose(self) -> None:
-        """Do nothing: the provider below is closed by whoever made it."""
+        """Do nothing: the provider below is closed by the code that made it."""
 
     def _assume(self, storage: Storage, source: Credentials) -> Credentials:
         client = self._client(storage, source)

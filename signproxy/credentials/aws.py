@@ -1,6 +1,6 @@
 """Use AWS' own library so that it neither waits for long, nor logs, nor tells, what it should not.
 
-botocore is imported by the functions: whoever has static keys does not pay for it.
+botocore is imported by the functions: an operator with static keys does not pay for it.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _leave_expiry(_credentials: object) -> None:
 
 
 def _no_prompt(_text: str) -> NoReturn:
-    raise NotObtained(FailureKind.CONFIGURATION, "the profile asks for an MFA code, which nobody can enter here")
+    raise NotObtained(FailureKind.CONFIGURATION, "the profile asks for an MFA code, which cannot be entered here")
 
 
 class _BoundedProcess(subprocess.Popen[bytes]):

@@ -1,7 +1,7 @@
 """Check that the operator let every endpoint of the policy be signed for.
 
-The policy declares storages; the settings bind them. Whoever may edit only the policy can therefore not make
-signproxy send a valid signature to a host of his own.
+The policy declares storages; the settings bind them. A person who may edit only the policy can therefore not
+make signproxy send a valid signature to a host of their own.
 """
 
 from __future__ import annotations

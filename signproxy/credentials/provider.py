@@ -40,7 +40,7 @@ class LayeredProvider(CredentialProvider, Protocol):
     """A provider that turns another one's credentials into its own."""
 
     def on_top_of(self, source: CredentialProvider) -> None:
-        """Take the provider below; called once, before `initialize`. Whoever made it closes it."""
+        """Take the provider below; called once, before `initialize`. It is closed by the code that made it."""
 
 
 class ProviderSpec(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ class ProviderRegistry:
         if task is None:
             task = asyncio.get_running_loop().create_task(_make(spec, self.allowed if allowed is None else allowed))
             self._instances[key] = task
-            # By the task itself: whoever waits may be cancelled before it ends.
+            # By the task itself: a caller that waits may be cancelled before it ends.
             task.add_done_callback(lambda done: self._forget_failure(key, done))
         return (await asyncio.shield(task)).provider
 
@@ -113,7 +113,7 @@ async def _make(spec: ProviderSpec, allowed: tuple[str, ...]) -> _Made:
             ) from None
         if not isinstance(error, Exception):
             raise
-        # A plug-in may raise anything; whoever reads the settings wants to know which provider it was.
+        # A plug-in may raise anything; the operator wants to know which provider it was.
         raise ProviderInvalid([Finding("", _path(spec), f"initialising failed: {error!r}")]) from error
     return _Made(provider, below)
 
@@ -163,7 +163,7 @@ def _import(spec: ProviderSpec, name: str) -> ModuleType:
 
 
 def _siblings(name: str) -> list[str]:
-    import pkgutil  # noqa: PLC0415 - only for whoever mistyped something
+    import pkgutil  # noqa: PLC0415 - only after a typing error
 
     parent = name.rpartition(".")[0]
     try:

@@ -127,7 +127,7 @@ class Slot:
         self._task = asyncio.get_running_loop().create_task(self._keep_fresh())
 
     async def refresh(self) -> None:
-        """Ask the provider for what it has now; whoever waits for the same question shares its answer."""
+        """Ask the provider for what it has now; callers that wait for the same question share its answer."""
         if self._asking is not None and self._begun:
             # It may have read a file that was replaced since.
             await asyncio.shield(self._asking)
@@ -171,7 +171,7 @@ class Slot:
                 pause = min(2 * pause, LAST_RETRY_SECONDS) if self.problem else FIRST_RETRY_SECONDS
 
     async def _passes(self, seconds: float) -> bool:
-        """Wait until so much time has passed by either clock; return False if somebody's refresh came first.
+        """Wait until so much time has passed by either clock; return False if another refresh came first.
 
         That may have brought a shorter life, or an error, and so another time.
         """

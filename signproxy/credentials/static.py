@@ -61,7 +61,7 @@ class StaticProvider:
 
     async def get(self, storage: Storage, scope: SessionScope) -> Credentials:  # noqa: ARG002 - the interface's
         """Return what the files and variables hold now."""
-        # Small files, but nobody promises that they are local.
+        # Small files, but they need not be local.
         return await self._threads.run(lambda: _read(self._properties))
 
     def files(self) -> tuple[Path, ...]:

@@ -47,7 +47,7 @@ class CredentialStore:
         return self._good(storage, self._table.get((storage.name, bucket)))
 
     def current_of_any(self, storage: Storage, bucket: str) -> Credentials:
-        """Return the credentials for a bucket; those of the storage for one that nobody lists. Raise Refused.
+        """Return the credentials for a bucket; those of the storage for one that is not listed. Raise Refused.
 
         For a volume may stand for buckets that clients make. That it does has been judged before.
         """

@@ -27,7 +27,7 @@ class Threads:
         self._free = asyncio.Semaphore(limit)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what the call returns, or raise what it raises. Whoever stops waiting leaves it to end by itself."""
+        """Return what the call returns, or raise what it raises. A caller that gives up leaves it to end by itself."""
         await self._free.acquire()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -41,12 +41,12 @@ class Threads:
         def body() -> None:
             try:
                 value = call()
-            except BaseException as error:  # noqa: BLE001 - the thread's outermost wrapper; whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - the thread's outermost wrapper; the caller gets it
                 raised = error
                 set_answer = lambda: answer.set_exception(raised)  # noqa: E731
             else:
                 set_answer = lambda: answer.set_result(value)  # noqa: E731
-            # A loop that was closed meanwhile has nobody left who waits.
+            # A loop that was closed meanwhile has no caller left that waits.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(answered, set_answer)
 

@@ -44,7 +44,7 @@ async def _demo(port: int, *, stay: bool) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     with tempfile.TemporaryDirectory(prefix="signproxy-demo-") as name:
         directory = Path(name)
-        _title("1. An S3 store that verifies signatures (SeaweedFS), on loopback, with keys that nobody else gets")
+        _title("1. An S3 store that verifies signatures (SeaweedFS), on loopback, with keys that no client gets")
         async with DemoStore(directory / "store") as store:
             print(f"   {store.endpoint}, bucket {world.BUCKET}")
             await asyncio.to_thread(_arrange, store)

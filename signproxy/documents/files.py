@@ -1,6 +1,6 @@
 """Read files as they stood at one moment, however they are replaced meanwhile.
 
-Whoever replaces files does it in one of three ways: a volume of Kubernetes is swapped whole (its files are links
+Files are replaced in one of three ways: a volume of Kubernetes is swapped whole (its files are links
 through `..data` into a directory that never changes), careful programs rename a new file over the old one, all others
 write in place. Files are therefore opened first, then read, and then every path is looked at once more: where each
 still leads to the file that was opened, unchanged, all of them stood so at the moment in between.
@@ -50,7 +50,7 @@ def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading. Raise OSError, also for whatever is no regular file; never block."""
     if not can_name(path):
         raise OSError(errno.EINVAL, "no file can have such a name", str(path))
-    # Looked at before it is opened: opening alone wakes whoever waits at the other end of a pipe, and rewinds a tape.
+    # Looked at before it is opened: opening alone wakes what waits at the other end of a pipe, and rewinds a tape.
     _check_regular(path, path.stat())
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     file = open(descriptor, "rb")  # noqa: SIM115, PTH123  (returned; and there is no path to a descriptor)

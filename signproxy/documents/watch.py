@@ -34,7 +34,7 @@ class FileWatch:
     """Tell which of the files changed. To be asked from one thread at a time; it reads, and so may take a while.
 
     A directory stands for the files in it, those of its subdirectories and hidden ones excepted. The first look takes
-    stock: whoever looks before he reads the files misses nothing.
+    stock: a caller that looks before it reads the files misses nothing.
     """
 
     def __init__(self, paths: Callable[[], Iterable[Path]]) -> None:
@@ -72,7 +72,7 @@ class FileWatch:
         return tuple(sorted(self._take_note(differing, looks, now)))
 
     def _forget_unnamed(self, looks: dict[Path, _Look]) -> None:
-        """Forget what nobody asks for anymore; that is no change."""
+        """Forget what is no longer asked for; that is no change."""
         for path in [path for path, known in self._known.items() if known.look.root not in looks]:
             del self._known[path]
 
@@ -186,7 +186,7 @@ def _moves(look: _Look | None, former: _Look | None, looks: dict[Path, _Look], l
 
 
 def _swapped(root: Path, looks: dict[Path, _Look], last: dict[Path, _Look]) -> bool:
-    """Whether what was asked for leads elsewhere than before, to files that somebody else had made ready."""
+    """Whether what was asked for leads elsewhere than before, to files that had been made ready there."""
     return root in looks and root in last and looks[root].real != last[root].real
 
 

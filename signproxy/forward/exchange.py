@@ -90,7 +90,7 @@ class Exchange:
         self.uploaded = 0
         """Bytes of the body, as far as it went on."""
         self.most = maxsize
-        """Bytes that the body may have, where nobody said how long it is."""
+        """Bytes that the body may have, where its length was not announced."""
         self.early = False
         """Whether the store answered before it had the whole body: neither connection can be used again."""
         # A client that goes away frees the store from its request at once, wherever that is.

@@ -157,7 +157,7 @@ class Pool:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                # The turn came together with the end: it is somebody else's now.
+                # The turn came together with the end: it goes to the next one that waits.
                 self._wake(host)
             raise
         finally:

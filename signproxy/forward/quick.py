@@ -58,7 +58,7 @@ class QuickExchange:
         return True
 
     def hand_on(self) -> None:
-        """Leave the answer to somebody else."""
+        """Leave the answer to another exchange."""
         if self._channel is not None:
             self._hand_on()
 

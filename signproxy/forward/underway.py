@@ -1,4 +1,4 @@
-"""Hand a conversation with a store from whoever began it to whoever goes on with it."""
+"""Hand a conversation with a store from the code that began it to the code that goes on with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from signproxy.transfer.channel import Channel
 
 
 class Underway:
-    """A request that a store was sent, and whose answer somebody else is to hear."""
+    """A request that a store was sent, and whose answer another exchange is to hear."""
 
     __slots__ = ("_address", "_channel", "_pool", "event_id", "stamped", "started_ns")
 
@@ -25,7 +25,7 @@ class Underway:
         """When the client's request came."""
 
     def taken(self, pool: Pool, address: Address) -> Channel | None:
-        """Return the connection, once, to whoever would have sent the request the same way."""
+        """Return the connection, once, to an exchange that would have sent the request the same way."""
         if pool is not self._pool or address != self._address:
             return None
         channel, self._channel = self._channel, None

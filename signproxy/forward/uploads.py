@@ -1,8 +1,8 @@
 """Bind the id of a multipart upload to the place that it was begun for, so that it is good for nothing else.
 
-A store looks an upload up by its id and a key. One that is lax about the key would let whoever learns of an id add
-parts to another table's upload, or end it. Clients are given `<the store's id>.<mark>` instead, and the mark holds for
-one table or volume, bucket and key alone.
+A store looks an upload up by its id and a key. One that is lax about the key would let any client that learns of an
+id add parts to another table's upload, or end it. Clients are given `<the store's id>.<mark>` instead, and the mark
+holds for one table or volume, bucket and key alone.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def known_catalog(passage: Passage, state: PolicyState, subject: Subject, addres
     if caller.scope is not None and caller.scope.catalog != catalog.name:
         # Also where nothing of a table is asked for: the upstream is shown the owner's own token.
         raise Refused(Reason.NOT_IN_SCOPE, f"a token for a table of {caller.scope.catalog!r}, not of {catalog.name!r}")
-    # Before any switch: whether a foreign catalog signs is nobody's business. Where the upstream alone authorizes,
-    # the policy need not know its callers.
+    # Before any switch: an unknown caller must not learn whether a foreign catalog signs. Where the upstream alone
+    # authorizes, the policy need not know its callers.
     rights = state.rights(subject.effective, catalog)
     if (rights is None or not rights.roles) and catalog.authorizer is not Authorizer.CATALOG:
         raise Refused(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r} in {catalog.name!r}")

@@ -23,7 +23,7 @@ _READS = LISTS | int(
     | Privilege.VIEW_READ_PROPERTIES
     | Privilege.VOLUME_READ_DATA
 )
-"""What somebody who only ever reads may need."""
+"""What a caller who only ever reads may need."""
 
 
 class CallPlace(NamedTuple):

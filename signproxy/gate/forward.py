@@ -270,7 +270,7 @@ class ForwardGate:
         if learning is None:
             owners = self._resolver.resolve(catalog, BY_LOCATION, request)
             if not isinstance(owners, tuple):
-                # Whoever had to ask knows the answer the next time.
+                # Once it was asked for, the answer is known the next time.
                 raise _Question(owners)
             return owners, None
         passage = case.passage
@@ -319,7 +319,7 @@ class ForwardGate:
         )
 
     def _keys(self, case: _Case, request: S3Request) -> Deletable | Deny:
-        """Judge keys of a bulk delete that lie in one place; what nobody could find out ends the whole request."""
+        """Judge keys of a bulk delete that lie in one place; what could not be found out ends the whole request."""
         try:
             judged = self._decide(case, case.reached, request)
             if isinstance(judged.decision, Deny):
@@ -386,7 +386,7 @@ def _outside(passage: Passage, source: ObjectRef, target: Allow, why: str) -> Re
 
 
 def _of_bucket(case: _Case) -> Allow:
-    """Judge what is about a bucket alone: whoever may know of it in one of the catalogs may. Raise Refused."""
+    """Judge what is about a bucket alone: a caller who may know of it in one of the catalogs may. Raise Refused."""
     denial = None
     for reached in case.reached:
         decision = decide_bucket(case.state, reached.catalog, case.subject, case.wire.bucket)

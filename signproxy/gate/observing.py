@@ -1,4 +1,4 @@
-"""Serve whoever is only observed, and remember what he would have been refused for."""
+"""Serve callers that are only observed, and remember what they would have been refused for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signproxy.s3.forwarded import ForwardWire, KeyRules, OperationsAllowed, Rul
 from signproxy.s3.storage import Storage
 
 _OPEN_RULES = Rules(OperationsAllowed.ALL, KeyRules.S3)
-"""What is open to whoever is only observed: a message must be well-formed, and no more."""
+"""What is open to callers that are only observed: a message must be well-formed, and no more."""
 
 OBSERVABLE = frozenset(
     {
@@ -45,7 +45,7 @@ OBSERVABLE = frozenset(
     }
 )
 """What the policy refuses, or the table of operations. Not among them: what a key or a ceiling narrows, who is not
-known, and what nobody could find out."""
+known, and what could not be found out."""
 
 
 def observed(passage: Passage, subject: Subject, storage: Storage, wire: ForwardWire, refused: Refused) -> Passed:

@@ -9,7 +9,7 @@ from signproxy.errors import Reason
 
 
 class ForwardOutcome(msgspec.Struct, kw_only=True, gc=False):
-    """How the conversation with the store ended. Filled by whoever held it."""
+    """How the conversation with the store ended. Filled by the code that held it."""
 
     status: int
     """What the client was answered; 0 where it was gone before there was an answer."""
@@ -33,7 +33,7 @@ class ForwardOutcome(msgspec.Struct, kw_only=True, gc=False):
     checksum: str = ""
     """The algorithm that was verified on the way; empty where none was."""
     aborted: str = ""
-    """Who ended the conversation in its middle: `client`, `upstream`, or nobody."""
+    """Which side ended the conversation in its middle: `client` or `upstream`; empty where neither did."""
     completed: str = ""
     """What the body of an answer with status 200 said of a completed upload or a copy, which may be an error."""
     connect_us: int = 0

@@ -84,7 +84,7 @@ def refusal_of(state: PolicyState, catalog: Catalog, subject: Subject) -> Refuse
         return Refused(Reason.CATALOG_NOT_FOR_ISSUER, f"issuer {caller.issuer!r}, catalog {catalog.name!r}")
     if not may_reach(caller, catalog.name):
         return Refused(Reason.NOT_IN_SCOPE, f"good for another catalog than {catalog.name!r}")
-    # Before any switch, as on the sign way: whether a foreign catalog serves is nobody's business.
+    # Before any switch, as on the sign way: an unknown caller must not learn whether a foreign catalog serves.
     rights = state.rights(subject.effective, catalog)
     if (rights is None or not rights.roles) and catalog.authorizer is not Authorizer.CATALOG:
         return Refused(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r} in {catalog.name!r}")

@@ -194,7 +194,7 @@ class Recorder:
             event.detail = f"{detail}; key {asked.raw_key!r}, query {asked.raw_query!r}"
         event_id = ""
         if passage.subject is None:
-            # Nobody is known yet: anyone could fill the disk, so these have a budget of their own.
+            # The caller is not known yet: anyone could fill the disk, so these have a budget of their own.
             self._trail.accept_anonymous(event)
         elif passage.reserved or reason is not Reason.AUDIT_UNAVAILABLE:
             # The trail itself keeps count of the requests that it turned away.

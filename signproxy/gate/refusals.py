@@ -11,7 +11,7 @@ from signproxy.model import NAMESPACE_SEPARATOR
 
 KNOWN_CALLERS = 40
 UNKNOWN_CALLERS = 10
-"""Places of their own: whoever knocks without a token must not wash away what a job was refused for."""
+"""Places of their own: callers without a token must not wash away what a job was refused for."""
 
 MAX_NAME_CHARACTERS = 256
 MAX_DETAIL_CHARACTERS = 1024

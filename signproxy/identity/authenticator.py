@@ -1,4 +1,4 @@
-"""Tell who a caller is from the token that he presents, remembering what was verified."""
+"""Tell who a caller is from the token that it presents, remembering what was verified."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 class PreparedIssuers:
     """Issuers, static tokens and secrets that are ready to be put in force, while the former ones still judge.
 
-    Whoever made it hands it to `commit` or to `discard`, once.
+    It is handed to `commit` or to `discard`, once.
     """
 
     __slots__ = ("believed", "former", "fresh", "open")
@@ -151,9 +151,9 @@ class Authenticator:
         return mark_of(self._believed, principal)
 
     def standing(self, principal: Principal, mark: str) -> Principal:
-        """Return a principal who was found before, with what is left to him by issuers and tokens as they are now.
+        """Return a principal who was found before, with what is left to it by issuers and tokens as they are now.
 
-        Raise Refused (TOKEN_ISSUER_UNKNOWN) where nobody vouches for him any more.
+        Raise Refused (TOKEN_ISSUER_UNKNOWN) where nothing vouches for it any more.
         """
         return standing(self._believed, principal, mark)
 
@@ -171,7 +171,7 @@ class Authenticator:
         return None if tokens is None else tokens.make(principal, self.upstream_bearer(bearer), scope, self._clock())
 
     def upstream_bearer(self, token: str) -> str:
-        """Return the caller's own token, for his catalog: what a table token was made of, or the token itself.
+        """Return the caller's own token, for its catalog: what a table token was made of, or the token itself.
 
         Raise Refused for a table token that ended meanwhile.
         """
@@ -220,7 +220,7 @@ class Authenticator:
     async def start(self, seconds: float = 0.0) -> None:
         """Begin to fetch the keys that are published, and wait for the first answers, but not longer than that.
 
-        Readiness is `health`'s to tell: an issuer that is down keeps nobody from serving the tokens of others.
+        Readiness is `health`'s to tell: an issuer that is down does not keep the tokens of others from being served.
         """
         self._started = True
         for source in self._believed.sources.values():
@@ -294,7 +294,7 @@ class Authenticator:
         for _ in range(2):
             await source.renew()
             if self._believed is not believed:
-                # The issuer may be gone by now, or speak for less: whoever is believed now has to say.
+                # The issuer may be gone by now, or speak for less: the issuers that are believed now have to say.
                 found = self._identify(token, digest)
                 return found if isinstance(found, Principal) else await found
             keys = source.current()

@@ -107,7 +107,7 @@ def _time_claim(claims: Claims, claim: str) -> float:
 
 
 def _name_claim(claims: Claims, claim: str) -> str:
-    """Return a claim that names somebody. What cannot be seen could make two names look alike in a policy or a log."""
+    """Return a claim that names a caller. What cannot be seen could make two names look alike in a policy or a log."""
     value = claims.get(claim)
     if not isinstance(value, str) or not value:
         raise Refused(Reason.TOKEN_CLAIM, f"{claim} is missing or no text")

@@ -2,8 +2,8 @@
 
 A key has the three parts that every S3 client takes. Its id is random; its secret is derived from the id, by a key that
 only those know who share the operator's secrets; its session token is the sealed word of who holds it, what it is good
-for, and until when, and names the id that it belongs to. Such a key is no authority: whoever vouched for its holder has
-to do so still, and grants are judged live like those of any other caller.
+for, and until when, and names the id that it belongs to. Such a key is no authority: what vouched for its holder has to
+do so still, and grants are judged live like those of any other caller.
 
 Clients that take an id and a secret only are given a key of two parts: its id is the sealed word itself, which then
 names no id. Parts of the one kind are nothing to the other.
@@ -43,10 +43,10 @@ class Vouching(Protocol):
     """Who says whom a principal's name means, and for what it may speak, as of now."""
 
     def mark(self, principal: Principal) -> str:
-        """Return what tells whoever vouches for the principal from others; empty where nobody does."""
+        """Return what tells the issuer or token that vouches for the principal from others; empty where none does."""
 
     def standing(self, principal: Principal, mark: str) -> Principal:
-        """Return the principal with no more than is left to it; raise Refused where nobody vouches for it."""
+        """Return the principal with no more than is left to it; raise Refused where none vouches for it."""
 
 
 class Parts(Enum):
@@ -93,7 +93,7 @@ class _Word(msgspec.Struct, frozen=True, gc=False, array_like=True):
     issued_at: float
     expires_at: float
     mark: str
-    """Of whoever vouched for the principal."""
+    """Of the issuer or token that vouched for the principal."""
     name: str
     issuer: str
     subject: str
@@ -134,11 +134,11 @@ class EmulatedKeys:
         *,
         parts: Parts = Parts.THREE,
     ) -> IssuedKey:
-        """Return a key for a principal who was just found by something else than a key. It reaches no further than he.
+        """Return a key for a principal just found by other means than a key; it reaches no further than the principal.
 
-        `bearer` is his own token where a catalog is asked with that one; sealed, so that nobody finds it in the key.
-        Raise Refused for a token that ends already, for a scope beyond the principal's own, and where nobody vouches
-        for him any more.
+        `bearer` is the caller's own token where a catalog is asked with that one; sealed, so that no client finds it in
+        the key. Raise Refused for a token that ends already, for a scope beyond the principal's own, and where no
+        issuer or token vouches for the principal any more.
         """
         if principal.expires_at <= now:
             # Within the leeway of the clocks: nothing may be derived from it.
@@ -150,7 +150,7 @@ class EmulatedKeys:
             raise Refused(Reason.NOT_IN_SCOPE, "the token is good for another table than the key was asked for")
         mark = self._vouching.mark(principal)
         if not mark:
-            raise Refused(Reason.TOKEN_ISSUER_UNKNOWN, f"nobody vouches for {principal.name!r} any more")
+            raise Refused(Reason.TOKEN_ISSUER_UNKNOWN, f"nothing vouches for {principal.name!r} any more")
         # What is made of a token lives no longer than it does.
         expires_at = min(now + min(seconds, self._seconds), principal.expires_at)
         access_key_id = ""
@@ -188,8 +188,8 @@ class EmulatedKeys:
         """Return who holds a key, as issuers and settings are now; a key of two parts has an empty session token.
 
         Raise Refused (ACCESS_KEY_UNKNOWN, KEY_EXPIRED) for parts that were not issued here and as one key, for a key
-        that has ended, and for one whose holder nobody vouches for any more. Whether he has its secret is left to his
-        signature.
+        that has ended, and for one whose holder nothing vouches for any more. Whether a caller has its secret is left
+        to the signature.
         """
         whole = not session_token and is_whole_id(access_key_id)
         sealed = SESSION_TOKEN_PREFIX + access_key_id.removeprefix(_WHOLE_PREFIX) if whole else session_token

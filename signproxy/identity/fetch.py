@@ -1,4 +1,4 @@
-"""Fetch one key document over HTTP, as if whoever answers, resolves or redirects were hostile."""
+"""Fetch one key document over HTTP, as if every answer, name resolution and redirect were hostile."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def fetch(url: KeyUrl, trust: Trust) -> Fetched:
 
     try:
         async with asyncio.timeout(TIMEOUT):
-            # Reading the system's certificates takes milliseconds, during which the loop would serve nobody.
+            # Reading the system's certificates takes milliseconds, during which the loop would serve no request.
             context = await asyncio.to_thread(client_tls, trust.ca_file)
             async with _session(url, trust, context) as session:
                 return await _get(session, url)

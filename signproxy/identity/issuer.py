@@ -14,7 +14,7 @@ from signproxy.identity.keys import ALGORITHMS, HMAC, MAX_KID, public_key
 from signproxy.identity.unusable import KeysUnusable
 
 STABLE_CLAIMS = frozenset({"sub", "oid", "client_id", "azp", "appid"})
-"""Claims that an issuer never gives to somebody else later. All others can change hands and need the opt-in."""
+"""Claims that an issuer never gives to another party later. All others can change hands and need the opt-in."""
 
 MIN_SECRET = 32
 """Bytes for HS256. RFC 7518, section 3.2: a key is at least as long as the digest; so 48 and 64 for the others."""
@@ -99,7 +99,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     keys: KeySource
     principal_claim: str = "sub"
     mutable_claims_accepted: bool = False
-    """The operator accepts that the principal claim can come to name somebody else."""
+    """The operator accepts that the principal claim can come to name another party."""
     roles_claim: str = ""
     """A claim, or a path such as `realm_access.roles`, with principal roles; empty: tokens bring no roles."""
     roles: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             yield "algorithms", "lists no algorithm"
         for algorithm in self.algorithms:
             if algorithm.lower() == "none":
-                yield "algorithms", "`none` is never accepted: such a token is signed by nobody"
+                yield "algorithms", "`none` is never accepted: such a token is not signed"
             elif algorithm not in ALGORITHMS:
                 yield "algorithms", f"{algorithm!a} is unknown{nearest(algorithm, sorted(ALGORITHMS))}"
         symmetric = HMAC.intersection(self.algorithms)
@@ -171,7 +171,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         needed = max(needed, MIN_SECRET)
         if len(secret) < needed:
             yield "secret_file", f"is {len(secret)} bytes long; the listed algorithms need {needed}"
-        # Public keys are public: whoever has one could sign.
+        # Public keys are public: any holder of one could sign.
         if b"-----BEGIN " in secret or secret.startswith((b"ssh-", b"ecdsa-")) or b'"kty"' in secret:
             yield "secret_file", "is a key, not a secret"
 
@@ -198,7 +198,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if not self.principal_claim:
             yield "principal_claim", "is empty"
         elif self.principal_claim not in STABLE_CLAIMS and not self.mutable_claims_accepted:
-            problem = f"{self.principal_claim!a} can come to name somebody else"
+            problem = f"{self.principal_claim!a} can come to name another party"
             yield "principal_claim", f"{problem}; use `sub`, or accept it with `mutable_claims_accepted: true`"
         if self.kubernetes and self.principal_claim != "sub":
             yield "principal_claim", "a service account is named by `sub` alone"

@@ -25,7 +25,7 @@ It holds for the issuer, not for a `kid`. Remembering single ones for longer wou
 """
 
 FRESH_SHARE = 0.8
-"""Keys are fetched anew at this share of their `max-age`, so that nobody ever waits for it."""
+"""Keys are fetched anew at this share of their `max-age`, so that no caller ever waits for it."""
 MIN_REFRESH = COOL_DOWN
 MAX_REFRESH = 3_600.0
 """A withdrawn key is trusted for an hour at most."""
@@ -173,7 +173,7 @@ class RemoteKeys:
             keys = parse_jwks(_json_object(fetched))
         except KeysUnusable as problem:
             self._failed(str(problem))
-        # Supervises a task that nobody awaits: a fault in here must neither end it nor reach a caller raw.
+        # Supervises a task whose result is never asked for: a fault in here must neither end it nor reach a caller raw.
         except Exception as fault:  # noqa: BLE001
             _log.exception("fetching keys failed", issuer=self._issuer.name)
             self._failed(f"{type(fault).__name__} in signproxy")

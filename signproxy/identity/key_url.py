@@ -20,7 +20,7 @@ _URL = re.compile(
 MAX_URL = 2_048
 """What proxies and servers commonly take."""
 
-# Metadata services and platform agents outside the link-local ranges; they hand out credentials to whoever asks.
+# Metadata services and platform agents outside the link-local ranges; they hand out credentials to any caller.
 _METADATA = tuple(
     ipaddress.ip_network(network)
     for network in (

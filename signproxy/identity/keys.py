@@ -27,13 +27,13 @@ ALGORITHMS = HMAC | RSA | EDDSA | frozenset(CURVES.values())
 MIN_RSA_BITS = 2_048
 """NIST SP 800-131A: anything shorter is within reach of a well-funded attacker."""
 MAX_RSA_BITS = 8_192
-"""Verification slows with the square of the length; nobody publishes longer ones."""
+"""Verification slows with the square of the length; no issuer publishes longer ones."""
 MAX_KEYS = 100
 """Issuers publish two to ten keys; more is a document of another kind."""
 MAX_TRIES = 4
 """How many keys a token without a `kid` is tried with: each try costs a signature check."""
 MAX_KID = 256
-"""Issuers use digests, UUIDs and dates; a longer `kid` is an attack on whoever stores it."""
+"""Issuers use digests, UUIDs and dates; a longer `kid` is an attack on the process that stores it."""
 
 _CURVE_BYTES = {"P-256": 32, "P-384": 48, "P-521": 66}
 _CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
@@ -145,7 +145,7 @@ def parse_jwks(document: Mapping[str, object]) -> KeySet:
     """Return the usable keys of a JSON Web Key Set; raise KeysUnusable if it is none.
 
     Keys that cannot be used are left out, for issuers publish encryption keys and new kinds beside the others. A set
-    without a usable key is the issuer's word all the same: whoever withdraws every key wants no token accepted.
+    without a usable key is the issuer's word all the same: one that withdraws every key wants no token accepted.
     """
     members = document.get("keys")
     if not isinstance(members, list):

@@ -39,7 +39,7 @@ class StaticToken(msgspec.Struct, frozen=True, gc=False):
 class StaticTokens:
     """The opaque tokens of the settings, by digest.
 
-    A look-up takes no time that depends on the token itself: only its digest is ever compared, and nobody can
+    A look-up takes no time that depends on the token itself: only its digest is ever compared, and no caller can
     choose a token by its digest's beginning.
     """
 
@@ -103,7 +103,7 @@ def new_token() -> str:
 def _faults(tokens: Mapping[str, StaticToken]) -> Iterator[Finding]:
     for index, (digest, token) in enumerate(tokens.items()):
         path = f"identity.static_tokens[{index}]"
-        # Never shown: whoever pasted the token itself must not find it in a log.
+        # Never shown: an operator who pasted the token itself must not find it in a log.
         if not _DIGEST.fullmatch(digest):
             yield Finding("", path, "is no SHA-256 in lower-case hexadecimal; make one with `signproxy token hash`")
         name = token.principal

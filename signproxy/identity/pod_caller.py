@@ -1,4 +1,4 @@
-"""Take whoever calls from within the pod for the pod itself: the sidecar's own token says who that is.
+"""Take a caller from within the pod for the pod itself: the sidecar's own token says who that is.
 
 Being on loopback is no identity. The token is; loopback, or a Unix socket, only decides who may use it. Whatever could
 bring others there is refused: a name that is not loopback's (a web page whose host name was made to lead here), a
@@ -21,7 +21,7 @@ from signproxy.model import Principal
 LOOK_SECONDS = 1.0
 """How often the file is looked at. The kubelet exchanges a token long before it ends."""
 
-# RFC 6761, section 6.3: every name below `localhost` is loopback, and nobody can have one resolve to anything else.
+# RFC 6761, section 6.3: every name below `localhost` is loopback, and none can be made to resolve to anything else.
 _LOOPBACK_NAME = re.compile(
     r"(?:(?:[a-z0-9_-]+\.)*localhost\.?|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])(?::\d{1,5})?", re.IGNORECASE
 )
@@ -30,7 +30,7 @@ _HANDED_ON = frozenset({"forwarded", "x-forwarded-for", "x-real-ip", "via"})
 
 
 class TokenFile:
-    """A token in a file that somebody else exchanges from time to time."""
+    """A token in a file that another process exchanges from time to time."""
 
     __slots__ = ("_clock", "_look_at", "_path", "_state", "_token")
 
@@ -63,7 +63,7 @@ class TokenFile:
 
 
 class PodIdentity:
-    """Says who a caller from within the pod is, if he may be the pod at all."""
+    """Says who a caller from within the pod is, if it may be the pod at all."""
 
     __slots__ = ("_authenticate", "_token", "_uids")
 

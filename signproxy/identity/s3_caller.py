@@ -7,7 +7,7 @@ refused, and not taken for a caller from within the pod.
     or with an access key id of ours that needs none                 a key that signproxy issued; fully verified
     `Authorization: Bearer`                                          a bearer token
     a signature around any other session token                       a bearer token, as SDKs can carry it
-    nothing, or a signature by a key that is nobody's here           the pod itself, where that is switched on
+    nothing, or a signature by a key that was not issued here        the pod itself, where that is switched on
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HINT = "neither a signature nor a bearer token: the client's credential provide
 
 
 class How(Enum):
-    """How a caller showed who he is."""
+    """How a caller showed who it is."""
 
     EMULATED = "emulated"
     BEARER = "bearer"
@@ -54,7 +54,7 @@ class How(Enum):
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """Who calls, and what is left of his request once that is known."""
+    """Who calls, and what is left of the request once that is known."""
 
     principal: Principal
     how: How
@@ -67,14 +67,14 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     hoisted: tuple[tuple[str, str], ...] = ()
     """Headers that a presigned URL brought in its query, which the signature covers; names as spelled."""
     bearer: str = ""
-    """The caller's own token, for his catalog; empty where his key was issued without."""
+    """The caller's own token, for its catalog; empty where its key was issued without."""
 
     def __repr__(self) -> str:
         return f"Caller({self.principal!r}, {self.how!r}, ***)"
 
 
 class _Proved(msgspec.Struct, frozen=True, gc=False):
-    """A key whose secret somebody was seen to have."""
+    """A key whose secret a caller was seen to have."""
 
     verifier: Verifier
     known: Known
@@ -82,13 +82,13 @@ class _Proved(msgspec.Struct, frozen=True, gc=False):
 
 
 class Shown(msgspec.Struct, frozen=True, gc=False):
-    """What a caller showed with a request, to be known again by his next one."""
+    """What a caller showed with a request, so that the next one need only show the same."""
 
     known: Known
     signed: Collection[int] | None = None
-    """The places of the headers that his signature covers and that are looked at; None where there is no signature."""
+    """The places of the headers that the signature covers and that are looked at; None where there is no signature."""
     signatures: Signatures | None = None
-    """What his signatures are verified with; None where a token is the proof."""
+    """What the caller's signatures are verified with; None where a token is the proof."""
 
     def __repr__(self) -> str:
         return f"Shown({self.known.principal!r}, ***)"
@@ -114,7 +114,7 @@ class S3Callers:
         self._bearer = bearer
         self._pod = pod
         self._regions = regions
-        # Only what a signature has proved: whoever has no secret of a key of ours can add nothing.
+        # Only what a signature has proved: a caller without the secret of a key of ours can add nothing.
         self._proved: OrderedDict[tuple[str, str], _Proved] = OrderedDict()
 
     def identify(
@@ -129,7 +129,7 @@ class S3Callers:
         """Return the caller of a request; an awaitable only where an issuer's keys must be asked for first.
 
         `target` is the request's own, byte for byte; names of headers are in lower case. `named` are the headers by
-        name, where whoever read them made sure that those that count are there once. Raise Refused.
+        name, where their reader made sure that those that count are there once. Raise Refused.
         """
         path, mark, query = target.partition("?")
         raw_query = query if mark else None
@@ -165,7 +165,7 @@ class S3Callers:
     def shown(self, caller: Caller, method: str, path: str, headers: Headers, named: Mapping[str, str]) -> Shown | None:
         """Return what a caller who was just identified has shown; None where each request is looked at as a whole.
 
-        `path` is that of his request, which has no query; no name is there twice. Raise Refused where he is none now.
+        `path` is the request's, which has no query; no name is there twice. Raise Refused for a caller refused by now.
         """
         authorization = named.get("authorization", "")
         folder = path[: path.rfind("/") + 1]
@@ -188,7 +188,7 @@ class S3Callers:
             return None
         found = self._authenticator.authenticate(token)
         if isinstance(found, Principal):
-            # Whoever vouched for him may be gone since: then this is another principal, or none.
+            # What vouched for the caller may be gone since: then this is another principal, or none.
             return Shown(self._authenticator.known(found), signed) if found is caller.principal else None
         found.close()
         return None
@@ -196,7 +196,7 @@ class S3Callers:
     def again(
         self, shown: Shown, name: str, amz_date: str, signature: str, changed: Mapping[int, str], now: float
     ) -> bool:
-        """Whether a request that shows the same again is still his; `Signatures.hold` says what may differ."""
+        """Whether a request that shows the same again is still the caller's; `Signatures.hold` says what may differ."""
         if self._authenticator.again(shown.known) is None:
             return False
         if shown.signatures is not None:
@@ -273,7 +273,7 @@ def _is_issued(presented: Presented) -> bool:
     token = presented.session_token
     if is_whole_id(presented.access_key_id):
         if token:
-            # Which of the two counts nobody could tell.
+            # There is no telling which of the two counts.
             told = "a session token beside a key that has none"
             raise S3Refused(Reason.ACCESS_KEY_UNKNOWN, Fault.TOKEN_INVALID, detail=told)
         return True
@@ -288,7 +288,7 @@ def _by_name(headers: Headers) -> Mapping[str, str]:
 
 
 def _check_single(headers: Headers) -> None:
-    """Refuse what counts here and is there twice: which one counts nobody could tell."""
+    """Refuse what counts here and is there twice: there is no telling which one counts."""
     names = [name for name, _ in headers]
     for name in _SINGLE:
         if names.count(name) > 1:

@@ -1,4 +1,4 @@
-"""Show a value that a stranger wrote to an operator: short, and without power over his terminal."""
+"""Show an operator a value that a stranger wrote: short, and without power over the terminal."""
 
 from __future__ import annotations
 

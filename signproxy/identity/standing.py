@@ -1,4 +1,4 @@
-"""Say what somebody who was found before is today: by the issuers and static tokens that are believed now."""
+"""Say what a principal who was found before is today: by the issuers and static tokens that are believed now."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from signproxy.identity.opaque import StaticTokens
 from signproxy.model import Principal
 
 MARK_CHARACTERS = 16
-"""Enough to tell the issuers and tokens of one installation apart; nobody gains anything by finding another."""
+"""Enough to tell the issuers and tokens of one installation apart; a caller gains nothing by finding another."""
 
 
 def mark_of(believed: Believed, principal: Principal) -> str:
-    """Return what tells whoever vouches for the principal from others of that name; empty where nobody does any more.
+    """Return what tells the issuer or token that vouches for the principal from others; empty where none does any more.
 
     An issuer that names its principals by another claim, or a token that takes the place of one that leaked, is
     another: what was made on the word of the former ends.
@@ -31,7 +31,7 @@ def mark_of(believed: Believed, principal: Principal) -> str:
 def standing(believed: Believed, principal: Principal, mark: str) -> Principal:
     """Return the principal with what is left of its roles, its catalogs and its life; never more than it had.
 
-    Raise Refused (TOKEN_ISSUER_UNKNOWN) where nobody vouches for it any more.
+    Raise Refused (TOKEN_ISSUER_UNKNOWN) where nothing vouches for it any more.
     """
     if principal.issuer == believed.static.issuer:
         found = _static(believed.static, principal, mark)
@@ -42,7 +42,7 @@ def standing(believed: Believed, principal: Principal, mark: str) -> Principal:
         issuer = _issuer(believed, principal.issuer)
         if issuer is not None and _mark(issuer) == mark:
             return _cut(principal, issuer.roles, issuer.catalogs, principal.expires_at)
-    raise Refused(Reason.TOKEN_ISSUER_UNKNOWN, f"nobody vouches for {principal.name!r} any more")
+    raise Refused(Reason.TOKEN_ISSUER_UNKNOWN, f"nothing vouches for {principal.name!r} any more")
 
 
 def _static(static: StaticTokens, principal: Principal, mark: str) -> Principal | None:

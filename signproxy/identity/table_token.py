@@ -1,7 +1,7 @@
 """Make and read tokens that are good for one table: a caller's own token, sealed together with that limit.
 
-Such a token is no authority. It says that its holder was given it by somebody whose own token is inside: that one is
-judged anew, by issuers and keys as they are now, and grants are judged live like those of any other caller. Nobody but
+Such a token is no authority. It says that its holder was given it by a caller whose own token is inside: that one is
+judged anew, by issuers and keys as they are now, and grants are judged live like those of any other caller. Only
 signproxy can take the caller's token out, which is what an upstream catalog is sent.
 """
 
@@ -88,7 +88,7 @@ def is_table_token(token: str) -> bool:
 
 
 def scoped(principal: Principal, held: TableToken) -> Principal:
-    """Return the caller, limited to the token's table. Raise Refused if his own token names somebody else by now."""
+    """Return the caller, limited to the token's table. Raise Refused if the token inside names another by now."""
     if principal.name != held.principal:
         raise Refused(Reason.TOKEN_CLAIM, f"a table token of {held.principal!r}, whose own names {principal.name!r}")
     expires_at = min(principal.expires_at, held.expires_at)

@@ -14,7 +14,7 @@ from signproxy.telemetry.log import get_logger
 _log = get_logger("signproxy.learned")
 
 TOLD_FOR = 600.0
-"""Seconds before the same alarm is logged again; a client repeats its request until somebody looks."""
+"""Seconds before the same alarm is logged again; a client repeats its request until an operator looks."""
 
 TOLD_AT_MOST = 1_000
 """Alarms that are remembered as told; with more at a time the log is full of them anyway."""

@@ -18,7 +18,7 @@ from signproxy.policy.standing import Standing
 from signproxy.s3.request import S3Request
 
 Holder = Table | LearnedTable | PersonalTable
-"""Whoever owns what a request addresses: a table of the policy, a learned one, or one that is not live."""
+"""The owner of what a request addresses: a table of the policy, a learned one, or one that is not live."""
 
 
 class Carried(Protocol):
@@ -28,7 +28,7 @@ class Carried(Protocol):
     def staged(self) -> Staged | None:
         """The staged create that the request belongs to. Raise Refused (CONTEXT_INVALID) for what is not the caller's.
 
-        It may have to be opened first, so nobody looks who does not need it.
+        It may have to be opened first, so it is read only where it is needed.
         """
         ...
 
@@ -52,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def principal(self) -> str:
-        """Who may have staged or dropped a table: nobody where the caller acts on another's rights."""
+        """Who may have staged or dropped a table; empty where the caller acts on another's rights."""
         return "" if self.subject.delegated else self.subject.caller.name
 
     @property

@@ -87,7 +87,7 @@ class CatalogDraft:
         if namespace is None:
             self._pending.setdefault((joined, None), []).append((role, mask, file, path))
         else:
-            # The value is still under construction; nobody has read it yet.
+            # The value is still under construction; nothing has read it yet.
             force_setattr(namespace, "own", self._with(namespace.own, role, mask))
 
     def grant_on_table(self, place: tuple[NamespaceName, str], role: int, mask: int, file: str, path: str) -> None:
@@ -109,7 +109,7 @@ class CatalogDraft:
         force_setattr(volume, "grants", self._with(volume.grants, role, mask))
 
     def unresolved(self) -> Iterator[tuple[str, str, str]]:
-        """Yield file, path and problem of each grant on a namespace or table that nobody will ever know."""
+        """Yield file, path and problem of each grant on a namespace or table that is never declared."""
         if self.catalog.learning is not None:
             return
         namespaces = [dotted(name) for name in self.catalog.namespaces]
@@ -147,7 +147,7 @@ class CatalogDraft:
         return self.catalog
 
     def _grants_ahead(self) -> list[tuple[Namespace, str, Grants]]:
-        """Enter the namespaces that only grants name, and return what is granted on tables that nobody declared."""
+        """Enter the namespaces that only grants name, and return what is granted on undeclared tables."""
         for namespace, _ in list(self._pending):
             # Entering it takes what is pending on the namespace itself.
             self._enter(tuple(namespace.split(NAMESPACE_SEPARATOR)))

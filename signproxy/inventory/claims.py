@@ -133,7 +133,7 @@ def table_of(
 
 
 def open_for_removal(table: Table) -> Table:
-    """Return a dropped table as whoever dropped it may remove it: metadata files are files like all others."""
+    """Return a dropped table as its dropper may remove it: metadata files are files like all others."""
     settings = msgspec.structs.replace(table.settings, metadata=MetadataLevel.OPEN)
     return msgspec.structs.replace(table, settings=settings)
 

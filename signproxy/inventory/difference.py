@@ -1,4 +1,4 @@
-"""Tell how two policies differ, in words for whoever has to know at night what changed."""
+"""Tell how two policies differ, in words for an operator who has to know at night what changed."""
 
 from __future__ import annotations
 

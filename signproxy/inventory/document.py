@@ -94,7 +94,7 @@ class VolumeEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
     name: str
     storage: str
     bucket: str
-    """One that the storage lists, or what the names of buckets that nobody lists begin with, and a star."""
+    """One that the storage lists, or what the names of unlisted buckets begin with, and a star."""
     prefix: str = ""
     """Left out: whole buckets."""
     catalog: str = ""

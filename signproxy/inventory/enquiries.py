@@ -17,7 +17,7 @@ from signproxy.model import Subject, TableId
 from signproxy.policy.table import table_key
 
 # Only the token's owner gains from asking again.
-_HIS_OWN = frozenset({Reason.UPSTREAM_UNAUTHORIZED, Reason.UPSTREAM_BUSY})
+_OF_ONE_CALLER = frozenset({Reason.UPSTREAM_UNAUTHORIZED, Reason.UPSTREAM_BUSY})
 
 _NO_ANSWER = frozenset({Reason.UPSTREAM_UNAVAILABLE, Reason.UPSTREAM_FAILED})
 
@@ -47,8 +47,8 @@ class Enquiries:
                 self._begin(asked, table, key)
             await self._questions.answer(key)
         except Refused as refused:
-            if joined and refused.reason in _HIS_OWN:
-                # It was asked with another caller's token: whoever waited for it asks with his own.
+            if joined and refused.reason in _OF_ONE_CALLER:
+                # It was asked with another caller's token: the one that waited for it asks with its own.
                 return
             if not self._stays(asked, table, refused.reason):
                 raise
@@ -146,7 +146,7 @@ class Enquiries:
         was_known = self._known(asked, table)[0] is not None
         loaded = await answer_for(self._loader, asked, table)
         if self._tables.ground.of(table.catalog) is not holdings:
-            # Another upstream speaks for the catalog now; whoever waits asks that one.
+            # Another upstream speaks for the catalog now; a caller that waits asks that one.
             return
         now = self._clock()
         if loaded is None:
@@ -166,7 +166,7 @@ class Enquiries:
             await self.tell(sighting, asked_at)
 
     def _denied(self, asked: Asked, table: TableId, now: float, sent: float) -> None:
-        """Take in that there is no such table, or that the caller may not know of it: nobody can tell which."""
+        """Take in that there is no such table, or that the caller may not know of it: the two look alike."""
         key = table_key(table.namespace, table.name)
         if asked.recipient is not None:
             self._tables.vouchers.withdraw(table.catalog, key, asked.recipient, sent)
@@ -180,7 +180,7 @@ class Enquiries:
                 self._tables.leave(table, now)
             elif asked.trusts_policy and live.hard <= sent + self._tables.freshness.hard - self._tables.freshness.soft:
                 # It was seen just now otherwise, and this caller was asked for to know what it may read of it.
-                # Its place stays taken: others may be told something else, and nobody is to gain it by asking.
+                # Its place stays taken: others may be told something else, and no caller is to gain it by asking.
                 self._tables.doubt(live, Doubt.GONE)
         if staged is not None:
             staged.soft = now + self._tables.freshness.staged

@@ -49,11 +49,11 @@ class Holdings:
 
 
 class Ground:
-    """Tables by name and by place, for all catalogs. A place that somebody holds is never given to another.
+    """Tables by name and by place, for all catalogs. A place that is held is never given to another.
 
     Memory is bounded by forgetting the tables that were not used for longest: only an upstream's answers are kept
     here, so that made-up names find no room, and a forgotten table is asked for again. Emptying all at once instead
-    would let whoever fills it take the places of others.
+    would let the caller that fills it take the places of others.
     """
 
     __slots__ = (
@@ -277,6 +277,6 @@ class Ground:
 
 
 def _meeting(places: PlaceTree[LearnedTable], place: Place) -> Iterator[LearnedTable]:
-    """Yield whoever holds a place that contains this one, equals it, or nests in it."""
+    """Yield the tables that hold a place which contains this one, equals it, or nests in it."""
     yield from places.over(place.bucket, place.prefix)
     yield from places.below(place.bucket, place.prefix)

@@ -14,7 +14,7 @@ _ANYBODY = ""
 
 
 class Denials:
-    """Names under which an upstream had no table for somebody, or none that can be believed for anybody."""
+    """Names under which an upstream had no table for one caller, or none that can be believed for any."""
 
     __slots__ = ("_held", "_seconds")
 
@@ -23,7 +23,7 @@ class Denials:
         self._held: OrderedDict[tuple[str, str], dict[str, tuple[float, Refusal | None]]] = OrderedDict()
 
     def absent(self, catalog: str, key: str, who: str, now: float) -> None:
-        """Remember that there is no table of this name for somebody."""
+        """Remember that there is no table of this name for one caller."""
         self._add(catalog, key, who, now, None)
 
     def refused(self, catalog: str, key: str, refusal: Refusal, now: float) -> None:

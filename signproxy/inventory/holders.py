@@ -17,7 +17,7 @@ from signproxy.s3.request import ObjectRef
 
 
 class Holders:
-    """The search itself. It asks nobody: where a table is not known it says which one."""
+    """The search itself. It asks no upstream: where a table is not known it says which one."""
 
     __slots__ = ("_tables",)
 
@@ -25,7 +25,7 @@ class Holders:
         self._tables = tables
 
     def find(self, asked: Asked) -> tuple[Holder, ...] | Missing:
-        """Return whoever must consent: the named table, or the owners of the keys; with overlap, all of them."""
+        """Return the holders that must consent: the named table, or the keys' owners; with overlap, all of them."""
         target = asked.target
         keys = addressed(asked.request)
         if isinstance(target, NamedTable) and asked.catalog.binding is Binding.STRICT:
@@ -36,7 +36,7 @@ class Holders:
         return self._by_location(asked, keys)
 
     def sources(self, asked: Asked, source: ObjectRef) -> tuple[Holder, ...] | Missing:
-        """Return whoever owns the source of a copy; nobody may."""
+        """Return the holders of the source of a copy; there may be none."""
         found = self._at(asked, source.bucket, source.key)
         if found:
             return found
@@ -183,7 +183,7 @@ class Holders:
         if carried is None or carried.until <= asked.now:
             return usable
         if carried.catalog != asked.catalog.name or carried.principal != asked.principal:
-            # One that was handed to somebody else, or for another catalog, is here by no accident.
+            # One that was handed to another caller, or for another catalog, is here by no accident.
             raise Refused(Reason.CONTEXT_INVALID, f"staged by {carried.principal!r} in {carried.catalog!r}")
         facts = carried.facts
         if (

@@ -68,7 +68,7 @@ class TableLoader(Protocol):
     async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:
         """Ask the upstream with the caller's own token. None: there is no such table, or the caller may not see it.
 
-        Raise Refused: UPSTREAM_UNAUTHORIZED where the token is refused, another UPSTREAM_… where nobody answers.
+        Raise Refused: UPSTREAM_UNAUTHORIZED where the token is refused, another UPSTREAM_… where it gives no answer.
         """
         ...
 
@@ -76,9 +76,9 @@ class TableLoader(Protocol):
 class LearnedTables:
     """The learned tables of all catalogs: one per process, on the event loop's thread. Policy reloads leave it alone.
 
-    A table holds the place where it was first seen, and whoever came first keeps it. Older means: known here for
-    longer under its name and UUID. A UUID alone proves nothing, since whoever registers a table with an upstream
-    writes the metadata that holds it; so no table inherits another's place by it.
+    A table holds the place where it was first seen, and the first one there keeps it. Older means: known here for
+    longer under its name and UUID. A UUID alone proves nothing, since the client that registers a table with an
+    upstream writes the metadata that holds it; so no table inherits another's place by it.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class LearnedTables:
         return refusal
 
     def consider(self, sighting: Sighting, now: float, sent: float | None = None) -> Refusal | None:
-        """Do as `take` does, but without an alarm: for whoever finds out first whether another table still stands."""
+        """Do as `take` does, but without an alarm: for a caller that first finds out whether another table stands."""
         catalog = self.ground.current().catalogs.get(sighting.catalog)
         learning = None if catalog is None else catalog.learning
         if catalog is None or learning is None:
             # Nothing is learned for a catalog that does not want it.
-            return Refusal(Reason.CATALOG_UNKNOWN, f"catalog {sighting.catalog!r} learns no tables", _nobody(sighting))
+            return Refusal(Reason.CATALOG_UNKNOWN, f"catalog {sighting.catalog!r} learns no tables", _id_of(sighting))
         match sighting:
             case Live():
                 return self._live(catalog, learning, sighting, now, now if sent is None else sent)
@@ -180,7 +180,7 @@ class LearnedTables:
             table.doubt = doubt
 
     def leave(self, table: TableId, now: float) -> None:
-        """Let a table go that its upstream denied to somebody who may write it anyway, so that he gains nothing."""
+        """Let a table go that its upstream denied to a caller that may write it anyway, and so gains nothing."""
         self.registry.remove(table, now)
         known = self.ground.of(table.catalog).by_name.get(table_key(table.namespace, table.name))
         if known is not None:
@@ -264,7 +264,7 @@ class LearnedTables:
     def _learn(
         self, catalog: Catalog, learning: Learning, identity: TableId, facts: TableFacts, now: float
     ) -> Refusal | None:
-        """Let a table that was not known hold its place, if that is nobody else's."""
+        """Let a table that was not known hold its place, if no other holds it."""
         if self.registry.completeness(catalog.name, now) is Completeness.MISSING:
             return Refusal(Reason.INVENTORY_MISSING, "no inventory of the upstream tells whose the place is", identity)
         self.personal.end_drops(catalog, learning, facts, now)
@@ -312,7 +312,7 @@ class LearnedTables:
         if known is None:
             return
         if dropped.uuid is not None and dropped.uuid != known.facts.uuid:
-            # Somebody else took the name while the drop was under way: his table is not the one that is gone.
+            # Another table took the name while the drop was under way: it is not the one that is gone.
             self._doubt_named(catalog, dropped.namespace, dropped.name, Doubt.CHANGED)
         else:
             self.ground.forget(known)
@@ -350,6 +350,6 @@ def _id(catalog: Catalog, facts: TableFacts) -> TableId:
     return TableId(catalog.name, facts.namespace, facts.name)
 
 
-def _nobody(sighting: Sighting) -> TableId:
+def _id_of(sighting: Sighting) -> TableId:
     named = sighting.facts if isinstance(sighting, Live | Staged) else sighting
     return TableId(sighting.catalog, named.namespace, named.name)

@@ -35,7 +35,7 @@ from signproxy.s3.request import S3Request
 DEFAULT_ALLOWANCE = Allowance()
 
 _REMOVES = REMOTE_SIGN | int(Privilege.TABLE_DROP)
-"""What the policy must still grant to whoever dropped a table, while he removes its files."""
+"""What the policy must still grant a principal that removes the files of a table that it dropped."""
 
 # Members of an enum are slow to look up by name, and these are looked up for every request.
 _STRICT = Binding.STRICT
@@ -51,7 +51,7 @@ class NoUpstream:
         return AsksAs.NONE
 
     async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:  # noqa: ARG002
-        """Refuse: the upstream knows the table, and nobody asks it here."""
+        """Refuse: the upstream knows the table, and is not asked here."""
         table = str(TableId(catalog, namespace, name))
         raise Refused(Reason.UPSTREAM_UNAVAILABLE, f"the upstream tells where {table!r} lies, and is not asked here")
 
@@ -87,7 +87,7 @@ class LearnedResolver:
         """Return the tables; or the refusal of a caller who may not even cause a question; or what to wait for.
 
         The catalog is one of the policy in force, and `learning` its own.
-        Whoever waited asks again, of the policy that is then in force. Raise Refused where there is no such table.
+        A caller that waited asks again, of the policy then in force. Raise Refused where there is no such table.
         """
         now = self._clock()
         state = self.tables.ground.current()
@@ -218,7 +218,7 @@ class LearnedResolver:
             await self._enquiries.ask(asked, table)
 
     def _refuse(self, asked: Asked, table: TableId, reason: Reason, need: int) -> Deny | None:
-        """Refuse a question that the upstream has just answered, or whose answer the policy would not let him use."""
+        """Refuse a question that was just answered, or whose answer the policy would not let the caller use."""
         mask = 0 if asked.rights is None else mask_at(asked.catalog, asked.rights, table.namespace, table.name)
         if asked.learning.authorizer is Authorizer.CATALOG:
             need &= ~SIGN_S3_READ_REQUEST
@@ -237,7 +237,7 @@ class LearnedResolver:
     def _must_ask(self, asked: Asked, holder: Holder) -> bool:
         """Whether a table must be asked for before it can be used; have it asked for beside, where it soon must be."""
         if isinstance(holder, PersonalTable):
-            # The upstream accepted what he staged or dropped; what is committed since, it tells.
+            # The upstream accepted the stage or the drop; what is committed since, it tells.
             return holder.phase is Phase.STAGED and asked.now >= holder.soft
         must = beside = False
         if isinstance(holder, LearnedTable):
@@ -288,8 +288,8 @@ def _standing(
         if first.phase is Phase.DROPPED and authorizer is not Authorizer.CATALOG:
             mask = 0 if asked.rights is None else mask_at(asked.catalog, asked.rights, table.namespace, table.name)
             if _REMOVES & ~mask or len(owners) > 1:
-                # What he dropped is none of his business any more, or never was his alone.
-                raise Refused(Reason.TABLE_UNKNOWN, f"{str(table)!r} was dropped by somebody who may not")
+                # The principal may no longer remove what it dropped, or never held it alone.
+                raise Refused(Reason.TABLE_UNKNOWN, f"{str(table)!r} was dropped by a principal that may not remove it")
             vouched = READ_DATA | WRITE_DATA
         return Standing(f"{first.phase.value}@table:{table}", vouched, sources, restricted)
     if authorizer is Authorizer.POLICY or asked.subject.delegated:

@@ -14,7 +14,7 @@ from signproxy.policy.standing import Standing
 from signproxy.policy.table import BEFORE_NAME
 
 MAX_NAME = 1024
-"""Characters of a namespace and a name together; nobody is asked for a table whose name is longer."""
+"""Characters of a namespace and a name together; no upstream is asked for a table whose name is longer."""
 
 MAX_FACTS = 8192
 """Characters of everything that is said of a table. What is kept of tables is bounded by their number."""
@@ -50,7 +50,7 @@ class Doubt(Enum):
     CHANGED = "changed"
     """It may have moved; until the upstream can be asked, it is where it was."""
     GONE = "gone"
-    """The upstream denied that there is such a table, to somebody who may not be allowed to know."""
+    """The upstream denied that there is such a table, to a caller who may not be allowed to know."""
 
 
 class LearnedTable(msgspec.Struct, gc=False):

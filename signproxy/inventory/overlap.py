@@ -23,7 +23,7 @@ def overlaps(catalogs: Sequence[Catalog]) -> Iterator[tuple[TableId, str]]:
 
 
 def settle(catalogs: Sequence[Catalog]) -> None:
-    """Make the locations of sound catalogs ready to be asked what lies below a place, where somebody will ask."""
+    """Make the locations of sound catalogs ready to be asked what lies below a place, where that will be asked."""
     learning = [catalog for catalog in catalogs if catalog.learning is not None]
     for catalog in catalogs:
         if (

@@ -1,4 +1,4 @@
-"""Keep the tables that one principal alone has business with: those he staged, and those he dropped."""
+"""Keep the tables that one principal alone has business with: those it staged, and those it dropped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AT_MOST = 10_000
 """Tables of all principals; some 2 KiB each."""
 
 EACH_AT_MOST = 500
-"""Tables of one principal, so that nobody can push out what others staged or dropped."""
+"""Tables of one principal, so that none can push out what others staged or dropped."""
 
 
 class PersonalTables:

@@ -38,11 +38,11 @@ class PersonalGround:
     def stage(
         self, catalog: Catalog, learning: Learning, staged: Staged, now: float, *, checked_until: float
     ) -> Refusal | None:
-        """Believe a staged create; nobody looks whether it was committed elsewhere before `checked_until`."""
+        """Believe a staged create. Whether it was committed elsewhere is not checked before `checked_until`."""
         facts = staged.facts
         identity = TableId(catalog.name, facts.namespace, facts.name)
         if not is_sound(facts) or not staged.principal or staged.until <= now:
-            return Refusal(Reason.TABLE_UNKNOWN, "staged for nobody, or no longer", identity)
+            return Refusal(Reason.TABLE_UNKNOWN, "staged for no principal, or no longer", identity)
         if catalog.table(facts.namespace, facts.name) is not None:
             return None
         found = place_of(catalog, learning, facts.location)
@@ -81,7 +81,7 @@ class PersonalGround:
         return Refusal(Reason.TABLE_UNKNOWN, "a table of this name is known at its place; it is asked for", identity)
 
     def drop(self, catalog: Catalog, learning: Learning, known: LearnedTable, dropped: Dropped, now: float) -> None:
-        """Let whoever dropped a table that is held no longer clear its files away."""
+        """Let the principal that dropped a table, which is held no longer, clear its files away."""
         self.end(catalog.name, known.facts, dropped.at)
         record = PersonalTable(
             Phase.DROPPED,
@@ -121,7 +121,7 @@ class PersonalGround:
     def usable_dropped(
         self, catalog: Catalog, learning: Learning, records: Iterable[PersonalTable]
     ) -> tuple[PersonalTable, ...]:
-        """Return which of a principal's dropped tables nobody else has claimed; the others are forgotten."""
+        """Return which of a principal's dropped tables no other table claims; the others are forgotten."""
         usable = []
         for record in records:
             if record.turn != self._ground.turn:
@@ -141,11 +141,11 @@ class PersonalGround:
             self._ended.popitem(last=False)
 
     def ended_at(self, catalog: str, facts: TableFacts) -> float | None:
-        """Return when this very table ended; None where nobody knows of that, or it has no UUID to know it by."""
+        """Return when this very table ended; None where that is not known, or it has no UUID to know it by."""
         return self._ended.get((catalog, table_key(facts.namespace, facts.name), facts.uuid)) if facts.uuid else None
 
     def end_drops(self, catalog: Catalog, learning: Learning, facts: TableFacts, now: float) -> None:
-        """End the rights of whoever dropped a table at a place that is claimed again, whether or not with success."""
+        """End the rights of those who dropped a table at a place that is claimed again, whether or not with success."""
         properties = [facts.properties[name] for name in LOCATION_PROPERTIES if name in facts.properties]
         for text in (facts.location, *properties):
             found = place_of(catalog, learning, text)

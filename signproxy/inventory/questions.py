@@ -15,17 +15,17 @@ from signproxy.telemetry.log import get_logger
 _log = get_logger("signproxy.learned")
 
 CALLERS_AT_MOST = 10_000
-"""Callers whose questions are counted; whoever is pushed out begins with a full allowance again."""
+"""Callers whose questions are counted; one that is pushed out begins with a full allowance again."""
 
 QuestionKey = tuple[str, str, str]
-"""Catalog, table, and the caller where the answer is his alone."""
+"""Catalog, table, and the caller where the answer is for that caller alone."""
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):
     """How many tables may be asked for because of one principal.
 
     A client that loads a table through the facade before it signs asks for none this way. What is left is a start
-    with many tables in use, and somebody who guesses names.
+    with many tables in use, and a caller that guesses names.
     """
 
     per_second: float = 10.0
@@ -59,7 +59,7 @@ class Questions:
         return allowed
 
     def begin(self, key: QuestionKey, question: Coroutine[object, object, None]) -> None:
-        """Ask what is not under way. The question goes on if whoever asked goes away: others may wait too."""
+        """Ask what is not under way. The question goes on if the caller that asked goes away: others may wait too."""
         task = asyncio.get_running_loop().create_task(question)
         self._under_way[key] = task
         task.add_done_callback(partial(self._done, key))
@@ -77,7 +77,7 @@ class Questions:
 
     def _done(self, key: QuestionKey, task: asyncio.Task[None]) -> None:
         del self._under_way[key]
-        # Looked at here, because nobody may be waiting any more.
+        # Looked at here: the callers that waited may all be gone.
         fault = None if task.cancelled() else task.exception()
         if fault is not None and not isinstance(fault, Refused):
             _log.error("upstream not asked", error=f"{type(fault).__name__}: {fault}")

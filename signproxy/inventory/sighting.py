@@ -62,7 +62,7 @@ class Dropped(msgspec.Struct, frozen=True, gc=False, tag="dropped"):
     at: float
     """Unix time."""
     uuid: str | None = None
-    """Of the table that had the name when the drop was asked for; where nobody knows, nobody may clear up after it."""
+    """Of the table that had the name when the drop was asked for; where unknown, no caller may clear up after it."""
 
 
 class Gone(msgspec.Struct, frozen=True, gc=False, tag="gone"):

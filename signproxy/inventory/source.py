@@ -17,12 +17,12 @@ class PolicySource(Protocol):
     """Where a policy comes from. `load` may run in a worker thread beside a serving event loop."""
 
     def load(self, epoch: int) -> PolicyState:
-        """Return the policy as it stands now. Raise PolicyInvalid; whoever asked keeps what he has."""
+        """Return the policy as it stands now. Raise PolicyInvalid; the caller keeps what it has."""
         ...
 
 
 def accept_bindings(_: Mapping[str, Storage]) -> Iterable[Finding]:
-    """Find no fault with any storage: for whoever judges a policy without settings."""
+    """Find no fault with any storage: for judging a policy without settings."""
     return ()
 
 
@@ -30,7 +30,7 @@ class FilePolicySource:
     """A policy in one file, or in all files of a directory, with inventories beside them.
 
     A load keeps nothing in globals. Its million small values are invisible to the garbage collector, so it
-    neither switches the collector off nor freezes what it made; whoever swaps states may.
+    neither switches the collector off nor freezes what it made; the code that swaps states may.
     """
 
     __slots__ = ("_check_bindings", "_path", "_single_issuer")
@@ -53,7 +53,7 @@ class FilePolicySource:
 
 
 class MemoryPolicySource:
-    """The same policy language without files: for tests, and for whoever embeds signproxy."""
+    """The same policy language without files: for tests, and for programs that embed signproxy."""
 
     __slots__ = ("_check_bindings", "_files", "_single_issuer")
 

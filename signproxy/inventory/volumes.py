@@ -129,7 +129,7 @@ def _tables_met(catalog: Catalog, volumes: _Placed) -> Iterator[tuple[VolumeId, 
 
 
 def _learned_met(catalog: Catalog, volumes: _Placed) -> Iterator[tuple[VolumeId, str]]:
-    """Yield volumes in which an upstream may tell of a table: then nobody could say whose a key is."""
+    """Yield volumes in which an upstream may tell of a table: then it could not be said whose a key is."""
     if catalog.learning is None:
         return
     for owner, volume in volumes:

@@ -9,10 +9,10 @@
 
 Exact joins come first, each by a key that one side has once. What is left, which is little, is put in one order with
 the events that may stand behind it, and each request looks back to the last of them: no pair of rows is ever formed,
-so that a key which everybody reads costs what its rows cost and no more.
+so that a key which every principal reads costs what its rows cost and no more.
 
-Whoever asks chooses keys, user agents and queries. So a stamp is believed only if its event exists and is about the
-very same thing; a row whose signature was bad proves nothing against anybody.
+The caller chooses keys, user agents and queries. So a stamp is believed only if its event exists and is about the
+very same thing; a row whose signature was bad proves nothing against any principal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from signproxy.pipeline.matching import (
     KNOWN_SERVICE,
     LOOPBACK,
     MARKS,
-    NOBODY,
+    NONE_KNOWN,
     PARTS_OF_A_REQUEST,
     REQUEST,
     REQUEST_ID,
@@ -66,7 +66,9 @@ def _as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def attribution(events: DataFrame, requests: DataFrame, known: Known = NOBODY, *, keep: Keep = _as_it_is) -> DataFrame:
+def attribution(
+    events: DataFrame, requests: DataFrame, known: Known = NONE_KNOWN, *, keep: Keep = _as_it_is
+) -> DataFrame:
     """Return each request once, with its class, the decision behind it, and what is wrong with the two together."""
     asked = _asked(requests)
     happened = _happened(events)
@@ -151,7 +153,7 @@ def _by_stamp(asked: DataFrame, signed: DataFrame) -> DataFrame:
         (FindingClass.STAMP_METHOD_MISMATCH, F.expr("exists AND NOT same_method")),
     )
     is_evidence = F.expr("exists AND NOT holds")
-    # Whose stamp it was is evidence; that it was he who asked is not.
+    # Whose stamp it was is evidence; that this principal asked is not.
     return once.withColumns(
         {
             "class": F.when(F.col("holds"), F.lit(STAMP)),
@@ -256,7 +258,7 @@ def _with_faults(rows: DataFrame, known: Known) -> DataFrame:
         own & has_query & unaccounted & proven & answered & ~F.col("is_part") & F.col("stamp").isNull() & no_bad_stamp
     )
     is_forwarded = no_null(F.col("e_kind") == "forward")
-    # Nobody compares a sidecar's loopback, or an address behind a gateway, with the one that the store sees.
+    # A sidecar's loopback, or an address behind a gateway, is not compared with the one that the store sees.
     both = F.col("remote_ip").isNotNull() & ~F.coalesce("e_remote_ip", F.lit("")).rlike(LOOPBACK)
     faults = F.concat(
         F.coalesce("bad_stamp", F.array().cast("array<string>")),

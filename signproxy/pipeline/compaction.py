@@ -99,7 +99,7 @@ def compact(spark: SparkSession, warehouse: Warehouse, day: Filed, target: int) 
     count = _staged(spark, copy, day.name).count()
     now = next((one for one in filed(spark, warehouse, day.name, Days(day.day, day.day))), None)
     if now is None or now.paths != day.paths or count != _live(warehouse, day.name, day.day).count():
-        raise RuntimeError(f"{day.name}, {day.day}: somebody else wrote to it; let nothing run beside this job")
+        raise RuntimeError(f"{day.name}, {day.day}: something else wrote to it; let nothing run beside this job")
     _note(spark, warehouse, [(day.name, day.day, day.pieces(target), count)])
     finish(spark, warehouse)
     return count

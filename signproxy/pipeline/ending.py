@@ -29,7 +29,7 @@ class Ending:
         self.process: Process | None = None
 
     def obey(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - what a handler gets
-        """End the Java; whoever waits for it is told at once, and the run ends as one whose Spark died."""
+        """End the Java; what waits for it is told at once, and the run ends as one whose Spark died."""
         self.signal = signal.Signals(number).name
         if self.process is not None:
             # No job needs to be asked: each of them may be killed at any point.
@@ -52,7 +52,7 @@ def ending() -> Iterator[Ending]:
 
 
 def java_of_this_process() -> Process | None:
-    """Return the Java that Spark started for this process; None where somebody else did."""
+    """Return the Java that Spark started for this process; None where another program did."""
     gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no name for it
     process: Process | None = getattr(gateway, "proc", None)
     return process

@@ -27,7 +27,7 @@ class Action:
     """What is recommended."""
 
     WITHDRAW_GRANT = "withdraw_grant"
-    """Nobody who has it uses it."""
+    """No principal that has it uses it."""
     TAKE_ROLE = "take_role"
     """One principal uses nothing of a role that others use."""
     WAIT = "wait"
@@ -100,10 +100,10 @@ def grant_use(grants: DataFrame, used: DataFrame, period: Period, catalogs: Sequ
 
 
 def recommendations(judged: DataFrame, period: Period) -> DataFrame:
-    """Return what could be taken from the policy without taking a use from anybody.
+    """Return what could be taken from the policy without taking a use from any principal.
 
     A policy grants to roles: a grant can go where none of those who have it uses it; a principal can lose a role of
-    which he uses nothing.
+    which it uses nothing.
     """
     unused = F.col("state") == State.UNUSED
     as_written = ("via_role", "privilege", "resource", "catalog", "namespace", "table", "volume")
@@ -127,11 +127,11 @@ def recommendations(judged: DataFrame, period: Period) -> DataFrame:
         *as_written,
         "principals",
         "last_used",
-        F.when(F.col("principals") == 0, F.lit("nobody has it"))
+        F.when(F.col("principals") == 0, F.lit("no principal has it"))
         .otherwise(F.concat(F.lit("none of "), F.col("principals"), F.lit(" principals used it"), days))
         .alias("reason"),
     )
-    # What goes altogether need not be taken from anybody.
+    # What goes altogether need not be taken from a principal.
     left = judged.where(F.col("principal").isNotNull() & F.col("principal_role").isNotNull()).join(
         whole.select(*as_written[:3]), list(as_written[:3]), "left_anti"
     )

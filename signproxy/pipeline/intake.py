@@ -82,7 +82,7 @@ def take_again(spark: SparkSession, warehouse: Warehouse, paths: Sequence[str], 
     for one in sound:
         digest = hashlib.sha256(f"again:{one.path}:{of[one.path]}".encode()).digest()
         batch = _Batch(spark, warehouse, int.from_bytes(digest[:8]) >> 1, run_id)
-        # A digest may be that of bytes which nobody can unpack: what the ledger says of them is said once.
+        # A digest may be that of bytes which cannot be unpacked: what the ledger says of them is said once.
         if not unreadable(spark, [one.path]):
             batch.take([one.path], {})
             taken += 1

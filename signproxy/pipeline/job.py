@@ -12,7 +12,7 @@ from signproxy.pipeline.days import ALL_DAYS, Days
 from signproxy.pipeline.progress import Progress
 
 if TYPE_CHECKING:
-    # What lists the jobs must do without Spark: it is not installed where nobody runs them.
+    # What lists the jobs must do without Spark: it is not installed where they never run.
     from pyspark.sql import SparkSession
 
     from signproxy.pipeline.warehouse import Warehouse

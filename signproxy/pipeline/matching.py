@@ -35,14 +35,14 @@ class Known(msgspec.Struct, frozen=True):
     """What the operator knows of who appears in the stores' logs; `*` stands for any text."""
 
     proxy: tuple[str, ...] = ()
-    """Requesters or access keys that are signproxy's own, and nobody else's."""
+    """Requesters or access keys that are signproxy's own, and no other party's."""
     services: tuple[str, ...] = ()
     """Requesters that need no decision: lifecycle, inventory, replication, the catalog itself."""
     vending_role: str = ""
     """The role of vended keys; empty where any role's sessions may be."""
 
 
-NOBODY = Known()
+NONE_KNOWN = Known()
 
 EVENT = (
     *("event_id", "kind", "ts", "principal", "effective_principal", "catalog", "namespace", "table", "bucket", "key"),
@@ -84,7 +84,7 @@ def no_null(condition: Column) -> Column:
 
 
 def is_one_of(patterns: Iterable[str]) -> Column:
-    """Whether the requester or his access key is one of these."""
+    """Whether the requester or its access key is one of these."""
     found = F.lit(False)
     for pattern in patterns:
         if "*" in pattern:

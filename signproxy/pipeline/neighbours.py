@@ -1,4 +1,4 @@
-"""Find the event that may stand behind a request which nothing proves: the last one for the same, and nobody else's.
+"""Find the event that may stand behind a request which nothing proves: the last for the same, if of one principal.
 
 A signed request is of the same bucket, key and method as its event, by the same address or by a sidecar's loopback,
 within the life of the signature. A forwarded one is of the same bucket, key and method, by any address, from when the

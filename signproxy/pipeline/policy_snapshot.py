@@ -83,7 +83,7 @@ def grants_in(lines: DataFrame, exports: Sequence[Export], before: DataFrame, si
     """Return the grants of the newest export with the time since when each is known to be there.
 
     That is the earliest of: what a line itself says; the oldest export that has it; what was known `before`
-    (grant_id, granted_at); `since`, for grants of the very oldest export, whose beginning nobody saw.
+    (grant_id, granted_at); `since`, for grants of the very oldest export, whose beginning no export shows.
     """
     newest, oldest = exports[-1], exports[0]
     spark = lines.sparkSession
@@ -130,8 +130,8 @@ def held_grants(grants: DataFrame, bearers: DataFrame) -> DataFrame:
     """Return the grants with a row for each principal who has them.
 
     `bearers` (principal, principal_role) is what tokens brought, as the audit trail saw it. A grant for the bearers of
-    a role stands for each of them, unless the policy itself gives him that role. A grant that nobody has remains as it
-    is, without a principal.
+    a role stands for each of them, unless the policy itself gives them that role. A grant that no principal has
+    remains as it is, without a principal.
     """
     own = grants.where(F.col("principal").isNotNull())
     brought = grants.where(F.col("principal").isNull())

@@ -74,7 +74,7 @@ def _parsed(text: str, file: str) -> Any:
             return json.loads(text)
         except ValueError as error:
             raise _invalid(file, f"is no JSON: {error}") from None
-    # A server's own dependency; only here, for whoever runs jobs from a bare Spark image writes JSON.
+    # A server's own dependency; only here, so that a bare Spark image, which lacks it, can read prices in JSON.
     import yaml  # noqa: PLC0415 - see above
 
     try:

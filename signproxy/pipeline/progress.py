@@ -1,4 +1,4 @@
-"""Show how far long work is: a line now and then, and none where nobody looks."""
+"""Show how far long work is: a line now and then, and none without a terminal."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def entitled(grants: DataFrame, tables: DataFrame, *, signing: bool = True) -> D
     """Count the tables that each principal may read or write.
 
     Writing implies reading. To sign and to forward need TABLE_REMOTE_SIGN besides; keys are vended without it. Nothing
-    is expanded to tables: of each principal's places those count that lie in no other one of his, with the tables that
-    are below them.
+    is expanded to tables: of each principal's places those count that lie in no other one of the same principal, with
+    the tables that are below them.
     """
     held = grants.where(F.col("principal").isNotNull() & F.isnull(F.nullif(F.col("volume"), F.lit(""))))
     placed = held.select("principal", "privilege", place().alias("place"))
@@ -37,7 +37,7 @@ def entitled(grants: DataFrame, tables: DataFrame, *, signing: bool = True) -> D
 
 
 def held(events: DataFrame) -> DataFrame:
-    """Return, by principal and way, how many tables were open at once to whoever stole everything that was valid.
+    """Return, by principal and way, how many tables were open at once to a thief of everything that was valid.
 
     A table counts from the moment that something for it was handed out until the last of it ends.
     """
@@ -124,7 +124,7 @@ def used_tables(used: DataFrame, trail: Trail) -> DataFrame:
 
 
 def blast_radius(events: DataFrame, used: DataFrame, grants: DataFrame, tables: DataFrame, trail: Trail) -> DataFrame:
-    """Return how much each principal could reach, held, and used: a row for each way that he came by.
+    """Return how much each principal could reach, held, and used: a row for each way that it came by.
 
     `reduction_factor` is how many times fewer tables a thief of everything valid would have opened than a static key
     that opens all of them; there is none where nothing was handed out.
@@ -137,7 +137,7 @@ def blast_radius(events: DataFrame, used: DataFrame, grants: DataFrame, tables: 
     )
     by_keys = entitled(grants, tables, signing=False)
     absent = by_keys.join(came, "principal", "left_anti").select("principal", F.lit("none").alias("mode"))
-    # Whoever never came may come for keys.
+    # A principal that never came may come for keys.
     of_mode = F.when(F.col("mode").isin("vend", "none"), F.lit("vend")).otherwise(F.lit("sign"))
     may = by_keys.withColumn("by", F.lit("vend")).union(entitled(grants, tables).withColumn("by", F.lit("sign")))
     wide = effective_reach(events, tables).withColumn("mode", F.lit("vend"))

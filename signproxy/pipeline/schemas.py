@@ -156,7 +156,7 @@ TABLES = {
                 "bucket:text evidence:map fix:text job:text"
             ),
             ("job",),
-            "What somebody should look at, with its evidence and what to do.",
+            "What an operator should look at, with its evidence and what to do.",
         ),
         Table(
             "access_daily",
@@ -192,7 +192,7 @@ TABLES = {
                 "used_tables_30d:long used_tables_90d:long over_entitlement:double"
             ),
             (),
-            "How much a principal could reach, and how much he did.",
+            "How much a principal could reach, and how much it did.",
         ),
         Table(
             "recommendations",

@@ -32,7 +32,7 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
     # What is kept for a second look has as many parts as its rows need too, not the two hundred of any shuffle: each
-    # part is a task, whoever reads it, and a day's reconcile would be nearly nothing but the start of tasks.
+    # part is a task at every read, and a day's reconcile would be nearly nothing but the start of tasks.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
 
@@ -41,7 +41,7 @@ _HERE = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",
-    # Nobody waits for a job's pauses, and collecting beside the work costs more than stopping for it.
+    # No client is held up by a job's pauses, and collecting beside the work costs more than stopping for it.
     "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
 }
 """Where Spark runs in this process alone: nothing listens beyond loopback."""

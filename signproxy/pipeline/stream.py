@@ -35,7 +35,7 @@ def take_what_is_there(stream: DataFrame, intake: Taking, checkpoint: str) -> No
     )
     try:
         while not query.awaitTermination(_LOOK_SECONDS):
-            # Spark asks in turn; whoever interrupts this is heard between two waits.
+            # Spark asks in turn; an interrupt is heard between two waits.
             pass
     except StreamingQueryException:
         if intake.problem is None:

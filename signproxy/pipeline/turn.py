@@ -25,7 +25,7 @@ def alone(warehouse: Path | None) -> Iterator[None]:
     """
     with ExitStack() as stack:
         # A directory that cannot be written to is the job's to complain of; a network's file system may have no locks,
-        # and whoever uses one has to see to it himself, as with an object store.
+        # and there, as with an object store, the operator has to see to it.
         with suppress(OSError):
             if warehouse is not None:
                 warehouse.mkdir(parents=True, exist_ok=True)

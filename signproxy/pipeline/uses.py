@@ -44,7 +44,7 @@ class Trail(msgspec.Struct, frozen=True):
 
     first: datetime
     last: datetime
-    """Its last event: whatever is said of now is said of then, for nobody knows what came later."""
+    """Its last event: whatever is said of now is said of then, for what came later is not known."""
 
     def since(self, days: int) -> datetime:
         """Return the time so many days before its end."""
@@ -99,13 +99,13 @@ def uses(events: DataFrame, since: datetime) -> DataFrame:
 
 
 def table_uses(used: DataFrame) -> DataFrame:
-    """Return (principal, place, last) of every table whose objects somebody touched."""
+    """Return (principal, place, last) of every table whose objects a principal touched."""
     tables = used.where(F.col("need").isin(*_ON_TABLES) & (F.coalesce(F.col("table"), F.lit("")) != ""))
     return tables.groupBy("principal", "place").agg(F.max("last").alias("last"))
 
 
 def bearers(events: DataFrame) -> DataFrame:
-    """Return (principal, principal_role) of every role that somebody came with."""
+    """Return (principal, principal_role) of every role that a principal came with."""
     pairs = events.where(F.size("roles") > 0).select("principal", "roles").distinct()
     return pairs.select("principal", F.explode("roles").alias("principal_role")).distinct()
 

@@ -68,7 +68,7 @@ class Warehouse:
         """Write a table: each partition that the rows lie in takes the place of what was there; others stay.
 
         A table without partitions is replaced whole. `part` names the one partition that all the rows lie in; it is
-        then replaced even by nothing: whoever finds nothing any more leaves nothing of what he found before.
+        then replaced even by nothing: a job that finds nothing any more leaves nothing of what it found before.
         """
         described = table(name)
         path = self.path_of(name)

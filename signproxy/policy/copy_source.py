@@ -1,4 +1,4 @@
-"""Judge the source of a copy: it is read, so whoever copies must be allowed to read it."""
+"""Judge the source of a copy: it is read, so the caller must be allowed to read it."""
 
 from __future__ import annotations
 

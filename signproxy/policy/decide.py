@@ -86,13 +86,13 @@ def _unprivileged(
             if missing:
                 return lacking(subject, table.id, missing)
     if need == SIGN_S3_WRITE_REQUEST and (subject.ceiling is not Ceiling.NONE or subject.delegated):
-        # Whoever acts on another's rights, or was clamped, only ever reads.
+        # A caller who acts on another's rights, or was clamped, only ever reads.
         return Deny(Reason.CEILING, f"delegated: {subject.delegated}, {subject.ceiling.value}", owners[0].id)
     return None
 
 
 def lacking(subject: Subject, table: TableId, missing: int) -> Deny:
-    """Return the refusal of whoever lacks these privileges on a table."""
+    """Return the refusal of a subject that lacks these privileges on a table."""
     if missing & REMOTE_SIGN:
         reason = Reason.NO_REMOTE_SIGN
     elif missing & WRITE_DATA:

@@ -16,9 +16,9 @@ from signproxy.s3.storage import Storage
 
 
 def decide_bucket(state: PolicyState, catalog: Catalog, subject: Subject, bucket: str) -> Allow | Deny:
-    """Judge whether a subject may know of a bucket: whoever may read anything in it may.
+    """Judge whether a subject may know of a bucket: one that may read anything in it may.
 
-    That there is a bucket of this name is all that he learns, so grants that lie close together are not told apart.
+    That there is a bucket of this name is all that it learns, so grants that lie close together are not told apart.
     """
     rights = state.rights(subject.effective, catalog)
     if rights is None:

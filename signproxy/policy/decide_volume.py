@@ -32,8 +32,8 @@ def decide_volume(
 ) -> Allow | Deny:
     """Judge a request for the volume that was found for what it addresses; the source of a copy is judged apart.
 
-    The order is privileges, ceiling, location, write-once: whoever may not touch a volume learns nothing of where it
-    lies.
+    The order is privileges, ceiling, location, write-once: a subject that may not touch a volume learns nothing of
+    where it lies.
     """
     rights = state.rights(subject.effective, catalog)
     if rights is None:
@@ -43,7 +43,7 @@ def decide_volume(
     if missing:
         return _lacking(subject, volume, missing)
     if need != VOLUME_READ and (subject.ceiling is not Ceiling.NONE or subject.delegated):
-        # Whoever acts on another's rights, or was clamped, only ever reads.
+        # A caller who acts on another's rights, or was clamped, only ever reads.
         detail = f"delegated: {subject.delegated}, {subject.ceiling.value}"
         return Deny(Reason.CEILING, detail, volume=volume.id)
     denial = _outside(volume, request)
@@ -83,7 +83,7 @@ def contains(volume: Volume, request: S3Request, key: str) -> bool:
         return (
             request.operation.access is Access.READ and volume.rules.keys is KeyRules.S3 and f"{key}/" == volume.prefix
         )
-    # The marker of the volume's own folder is a key to clients that see folders, and to nobody else.
+    # The marker of the volume's own folder is a key to clients that see folders, and to no others.
     return len(key) > len(volume.prefix) or (volume.rules.keys is KeyRules.S3 and bool(key))
 
 
@@ -121,7 +121,7 @@ def _lacking(subject: Subject, volume: Volume, missing: int) -> Deny:
 
 
 class VolumeAuthority(msgspec.Struct, frozen=True, gc=False):
-    """The grants of the policy that stand behind an `Allow` for a volume; named only when somebody asks."""
+    """The grants of the policy that stand behind an `Allow` for a volume; named only when asked for."""
 
     catalog: Catalog
     rights: Rights

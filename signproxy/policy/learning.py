@@ -34,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True, gc=False):
     metadata: MetadataLevel
     overwrite: Overwrite
     places: tuple[Place, ...]
-    """Its own, wherever the upstream says that it lies, and nobody else's."""
+    """Its own, wherever the upstream says that it lies, and no other table's."""
     uuid: str
     """Where it is given, the listing is of this table alone, and of no other of its name."""
 

@@ -88,7 +88,7 @@ def _check_path(text: str, path: str) -> None:
         check_key(path)
     except Refused as refusal:
         raise LocationInvalid(f"{text!r}: {refusal.reason.code}") from None
-    # Legal in keys, but a location that holds them was meant as a URI by somebody.
+    # Legal in keys, but a location that holds them was meant as a URI.
     if "?" in path or "#" in path:
         raise LocationInvalid(f"{text!r} holds a ? or #; a location is literal key text")
     if not path.isascii():

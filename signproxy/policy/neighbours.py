@@ -59,7 +59,7 @@ def neighbours(catalogs: Iterable[Catalog], request: S3Request) -> Neighbours | 
     """Return the neighbours of the key of a request that may be served; None where each has to be judged for itself.
 
     They hold as long as the policy does that the request was judged by. `catalogs` are all that the bucket may mean to
-    whoever asks; none of them learns of its tables from an upstream.
+    the caller; none of them learns of its tables from an upstream.
     """
     key = request.key
     folder = key[: key.rfind("/") + 1]

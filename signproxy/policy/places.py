@@ -45,7 +45,7 @@ class PlaceTree(Generic[T]):
             node.owners = (*node.owners, owner)
 
     def remove(self, bucket: str, prefix: str, owner: T) -> None:
-        """Take a place from an owner who holds it, and drop the folders that nobody needs any more."""
+        """Take a place from an owner who holds it, and drop the folders that are no longer needed."""
         way: list[tuple[dict[str, _Node[T]], str]] = [(self._buckets, bucket)]
         node = self._buckets[bucket]
         for segment in prefix[:-1].split("/"):
@@ -58,7 +58,7 @@ class PlaceTree(Generic[T]):
             del folders[name]
 
     def over(self, bucket: str, key: str) -> tuple[T, ...]:
-        """Return whoever holds a place that the key lies below, or that the list prefix reaches past."""
+        """Return the owners of places that the key lies below, or that the list prefix reaches past."""
         node = self._buckets.get(bucket)
         if node is None:
             return ()
@@ -73,7 +73,7 @@ class PlaceTree(Generic[T]):
         return found
 
     def below(self, bucket: str, prefix: str) -> Iterator[T]:
-        """Yield whoever holds a place that begins with `prefix`; one may come several times."""
+        """Yield the owners of places that begin with `prefix`; one may come several times."""
         node = self._buckets.get(bucket)
         *folders, begun = prefix.split("/")
         for segment in folders:

@@ -64,7 +64,7 @@ class Rights(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_RIGHTS = Rights(frozenset(), 0)
-"""Of somebody whom the policy does not know, where another vouches for him."""
+"""Of a principal that the policy does not know, where another party vouches for it."""
 
 
 def granted(grants: Grants, roles: frozenset[int]) -> int:
@@ -107,7 +107,7 @@ def grounds(catalog: Catalog, table: Table, roles: frozenset[int] | None = None)
 
 
 class PolicyAuthority(msgspec.Struct, frozen=True, gc=False):
-    """The grants of the policy that stand behind an `Allow`; they are named only when somebody asks."""
+    """The grants of the policy that stand behind an `Allow`; they are named only when asked for."""
 
     catalog: Catalog
     rights: Rights

@@ -12,12 +12,12 @@ from signproxy.policy.table import Table
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
-    """What somebody else than the policy vouches for, and what only he knows of the request."""
+    """What another party than the policy vouches for, and what only that party knows of the request."""
 
     voucher: str = ""
     """Who vouches, as the audit trail names it: `upstream@table:lake.sales.orders`."""
     mask: int = 0
-    """The privileges that he vouches for, on every table of the decision."""
+    """The privileges that it vouches for, on every table of the decision."""
     sources: tuple[Table, ...] | None = None
     """The tables that own the source of a copy, where the catalog itself does not know them all."""
     restricted: tuple[TableId, ...] = ()
@@ -48,7 +48,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
 
 
 class VouchedAuthority(msgspec.Struct, frozen=True, gc=False):
-    """The voucher behind an `Allow`, and the grants of the policy for what he does not vouch for."""
+    """The voucher behind an `Allow`, and the grants of the policy for what it does not vouch for."""
 
     voucher: str
     policy: PolicyAuthority | None

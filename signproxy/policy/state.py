@@ -85,7 +85,7 @@ class PolicyState:
         return bool(self.observed) and self._name_of(principal) in self.observed
 
     def rights(self, principal: Principal, catalog: Catalog) -> Rights | None:
-        """Return a principal's rights in a catalog; None where neither the policy nor a role knows him."""
+        """Return a principal's rights in a catalog; None where neither the policy nor a role knows it."""
         key = (principal.name, principal.issuer, catalog.name, principal.roles)
         rights = self._remembered.get(key)
         if rights is None:

@@ -14,7 +14,7 @@ from signproxy.model import TableId
 from signproxy.policy.location import Location
 
 Grants = dict[int, int]
-"""Role id -> mask of what the role was granted here. Equal grants share one dict; nobody changes it after load."""
+"""Role id -> mask of what the role was granted here. Equal grants share one dict, which is never changed after load."""
 
 NO_GRANTS: Grants = {}
 

@@ -109,7 +109,7 @@ class ChunkedPayload(ChunkFraming):
     )
 
     def __init__(self, payload: Payload, seed: SeedSignature | None) -> None:
-        """`seed` is what the chunks are signed from; None where the caller proved himself in another way."""
+        """`seed` is what the chunks are signed from; None where the caller proved its identity in another way."""
         mode = payload.mode
         self._signed = mode.signed
         self._trailer_signed = mode is PayloadMode.SIGNED_CHUNKS_TRAILER

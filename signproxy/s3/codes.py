@@ -139,7 +139,7 @@ _BY_STATUS = {
 
 
 def s3_answer(refused: Refused) -> S3Answer:
-    """Return what a client is told of a refusal: what he may know, never the operator's detail."""
+    """Return what a client is told of a refusal: what it may know, never the operator's detail."""
     said = s3_code(refused.reason)
     if isinstance(refused, Worded):
         return S3Answer(said.status, refused.code or said.code, refused.words)

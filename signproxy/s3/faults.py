@@ -121,7 +121,7 @@ class Fault(Enum):
 
 
 class S3Refused(Refused):
-    """Raise to refuse a request with what S3 says of the very fault; `facts` are the caller's own, and told to him."""
+    """Raise to refuse a request with what S3 says of the very fault; `facts` are the caller's own, and told to it."""
 
     def __init__(self, reason: Reason, fault: Fault, *facts: str, detail: str = "") -> None:
         super().__init__(reason, detail)

@@ -280,7 +280,7 @@ def _decoded_name(part: str) -> str:
     try:
         return decode_once(part.partition("=")[0].replace("+", " "))
     except Refused:
-        # Whoever reads the whole query refuses it.
+        # The reader of the whole query refuses it.
         return ""
 
 

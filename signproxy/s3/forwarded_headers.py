@@ -16,7 +16,7 @@ _PLANS_KEPT = 1024
 _KEPT_LENGTH = 1024
 """Characters of the names of a set that is kept."""
 
-# The framing is written by whoever writes the body, the authentication by whoever signs, and what proxies before
+# The framing is written with the body, the authentication with the signature, and what proxies before
 # us say of the client is not the store's to know: some verify signatures by it.
 # What signproxy said of an answer comes back from clients that write an object's headers again.
 _DROPPED = frozenset(

@@ -8,7 +8,7 @@ from signproxy.config.source import SettingsSource
 
 def serve(source: SettingsSource, settings: Settings) -> int:
     """Serve until SIGTERM; return the exit code."""
-    # Here and not above: whoever imports a part does not start a server, and keeps aiohttp as it is.
+    # Here and not above: importing a part starts no server, and leaves aiohttp as it is.
     from signproxy.server.lean import lean_imports  # noqa: PLC0415
 
     with lean_imports():

@@ -60,7 +60,7 @@ def tls_options(certificate: CertificateHolder | None) -> dict[str, Any]:
 
 
 def accepted(bound: Iterable[socket.socket]) -> Iterator[socket.socket]:
-    """Accept whoever the kernel has connected already: closing a socket resets those, and their clients see a fault."""
+    """Accept the connections that the kernel has made already: closing a socket resets them, a fault to clients."""
     for each in bound:
         each.setblocking(False)
         with contextlib.suppress(OSError):
@@ -72,5 +72,5 @@ async def until(holds: Callable[[], bool], seconds: float) -> None:
     """Wait until it holds, or for so long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    while not holds() and loop.time() < deadline:  # noqa: ASYNC110 - nobody tells when it changes
+    while not holds() and loop.time() < deadline:  # noqa: ASYNC110 - nothing tells when it changes
         await asyncio.sleep(LOOK_SECONDS)

@@ -1,7 +1,7 @@
 """Serve health, metrics and status to kubelet, Prometheus and the operator, on a listener of their own.
 
 Nothing here changes anything, is logged as a request, or is audited. Probes and metrics are for anybody who reaches
-the listener, so they name no caller, no table and no file; what went wrong in words is for whoever may see `/status`.
+the listener, so they name no caller, no table and no file; what went wrong in words is for those who may see `/status`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class AdminHandler:
         judgement, report = await self._judged()
         if report is None:
             return _text(503, _NO_REPORT)
-        # Only for whoever looks: a sidecar that nobody asks does not load it.
+        # Only once the status is asked for: a sidecar that never shows it does not load it.
         from signproxy.server import status as views  # noqa: PLC0415
 
         status = views.status_of(report, judgement, self._clock())
@@ -142,7 +142,7 @@ class AdminHandler:
         return Reply(200, head, page(status).encode())
 
     async def _may_see(self, request: web.BaseRequest) -> Reply | None:
-        """Return the refusal of whoever may not see the status."""
+        """Return the refusal of a client that may not see the status."""
         why = why_not_local(request)
         if not why:
             return None

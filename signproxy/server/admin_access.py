@@ -1,4 +1,4 @@
-"""Decide who may see what the server knows about its callers: whoever sits at the machine, and nobody by accident.
+"""Decide who may see what the server knows about its callers: the operator at the machine, and no other by accident.
 
 A connection from loopback is not proof enough by itself. A page of a foreign site can have the operator's browser ask
 loopback addresses, under a name that it resolves itself (DNS rebinding) or as a request of its own; and a service mesh

@@ -307,7 +307,7 @@ class Handler:
         return reply
 
     async def _tokens(self, passage: Passage, call: Call, request: web.BaseRequest) -> Reply:
-        """Answer somebody who has nothing to show yet, and who counts as a stranger until he has."""
+        """Answer a request for a token: its caller has nothing to show yet, and counts as a stranger until it has."""
         facade = self.facade
         assert facade is not None  # noqa: S101 - without one nothing is a call
         if self.limits.stranger(perf_counter_ns()) is not None:

@@ -62,7 +62,7 @@ class Arriving:
 
     @property
     def length(self) -> int | None:
-        """The length that the client announced; of a packed body, which aiohttp unpacks, nobody knows it."""
+        """The length that the client announced; unknown for a packed body, which aiohttp unpacks."""
         return None if "Content-Encoding" in self._request.headers else self._request.content_length
 
     async def parts(self) -> AsyncIterator[bytes]:
@@ -92,7 +92,7 @@ async def hear_out(request: web.BaseRequest, passage: Passage, reason: Reason, r
     closes, reply.closes = reply.closes, True
     if reason in _NOT_HEARD_OUT or "Expect" in request.headers:
         return
-    # Whoever is not known, or asks too much, cannot make the server read more than a message.
+    # A caller that is not known, or asks too much, cannot make the server read more than a message.
     left = MAX_MESSAGE if passage.subject is None or reason in FOR_TOO_MUCH else 2 * MAX_BULK_MESSAGE
     with contextlib.suppress(TimeoutError, ConnectionError, web.RequestPayloadError):
         async with asyncio.timeout(DISCARD_SECONDS):

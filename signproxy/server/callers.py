@@ -1,4 +1,4 @@
-"""Build what tells who calls the S3 listener, from settings, seals and whoever is believed."""
+"""Build what tells who calls the S3 listener, from settings, seals and the authenticator."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def s3_callers(
         pod = PodIdentity(
             TokenFile(Path(settings.pod.token_file)), frozenset(settings.pod.uids), authenticator.authenticate
         )
-    # Some stores take a signature for any region; whoever signs for none that is here has signed for another service.
+    # Some stores take a signature for any region; one for a region that is not here was made for another service.
     regions = frozenset(storage.region for catalog in state.catalogs.values() for storage in catalog.storages.values())
     return S3Callers(keys, authenticator, bearer=bearer, pod=pod, regions=regions)

@@ -25,7 +25,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def asks_for_token(self) -> bool:
-        """Whether it is one that nobody has a token for."""
+        """Whether it asks for a token, and so may come without one."""
         return self.call.kind is CallKind.TOKENS
 
 

@@ -54,7 +54,7 @@ class DirectServer(web.Server):
         self.idle_limit = idle_limit
         self.limits = handler.limits if isinstance(handler, Limited) else Limits(LimitSettings())
         self._handler = handler
-        # Connections end idleness themselves. A body that nobody wants is let in by the handler, within its limits.
+        # Connections end idleness themselves. An unwanted body is let in by the handler, within its limits.
         self._options = {**options, "lingering_time": 0.0, "loop": self._loop}
         self._open: dict[Connection, None] = {}
         self._strangers: dict[Connection, None] = {}
@@ -103,7 +103,7 @@ class DirectServer(web.Server):
         return Parsed(self, connection, **self._options)
 
     def not_http(self, parsed: Parsed, error: BaseException | None) -> Reply:
-        """Return the answer to what is no HTTP; whoever sends much of it fills no log."""
+        """Return the answer to what is no HTTP; a client that sends much of it fills no log."""
         self.limits.connections.unread += 1
         now = self._loop.time()
         if now >= self._log_again:

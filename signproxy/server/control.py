@@ -19,7 +19,7 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     file: str
     overrides: dict[str, str]
     secret: bytes
-    """Of all workers, and of nobody else."""
+    """Known to the supervisor and its workers, and to no other process."""
 
     def __repr__(self) -> str:
         return f"Start(number={self.number}, epoch={self.epoch}, file={self.file!r}, …)"

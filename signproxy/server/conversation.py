@@ -1,6 +1,6 @@
 """Talk between the process that keeps order and one that serves: calls and answers over a socket pair, both ways.
 
-Both ends are signproxy of the same version, and nobody else can reach the pair, which has no name.
+Both ends are signproxy of the same version, and no other process can reach the pair, which has no name.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Delivery(Generic[T]):
     """The way to one receiver, who gets everything in order.
 
-    Whoever hands something over waits until it has arrived, but not longer than `seconds`, and not at all while the
+    A sender waits until what it hands over has arrived, but not longer than `seconds`, and not at all while the
     receiver still owes something from before: a process that hangs must cost a second once, and not each time.
     """
 

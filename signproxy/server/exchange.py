@@ -36,7 +36,7 @@ HEAD_SECONDS = 10.0
 STRANGER_SECONDS = 10.0
 """How long a connection is kept that has shown no token yet: connections are what strangers could use up."""
 
-# Whoever gets one of these has shown a token that is believed.
+# A client that gets one of these has shown a token that is believed.
 _KNOWN = frozenset({200, 403, 429})
 
 
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
 
     @contextlib.contextmanager
     def needed(self) -> Iterator[None]:
-        """Cancel the running task if the connection ends within the block: nobody waits for what it does."""
+        """Cancel the running task if the connection ends within the block: no client waits for what it does."""
         self._dependent = asyncio.current_task()
         try:
             yield

@@ -1,7 +1,7 @@
 """Answer catalog calls from the upstream of their catalog, and change only what must be.
 
-A call is admitted before anything is asked, and what its answer says of a table is taken in before the caller gets it:
-his next sign request finds it then.
+A call is admitted before anything is asked, and what its answer says of a table is taken in before the caller gets it,
+so that the next sign request finds it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _CHANGE_NOTHING = frozenset(
         CallKind.FETCH_TASKS,
     }
 )
-"""Of any other call nobody knows what became of it once its answer is lost."""
+"""Once the answer to any other call is lost, its outcome is unknown."""
 
 _COMMITS = frozenset({CallKind.UPDATE_TABLE, CallKind.COMMIT_TRANSACTION})
 
@@ -123,7 +123,7 @@ class Facade:
         self._answers = CallAnswers(gate, granting, self._seen, self._recorder)
 
     def carried(self, context: str, subject: Subject, now: float) -> CarriedContext:
-        """Return what a sign request brought back, to be opened by whoever needs it."""
+        """Return what a sign request brought back, to be opened once it is needed."""
         return self._granting.contexts.carried(context, subject.caller.name, now)
 
     def count(self, call: str, status: int) -> None:
@@ -315,7 +315,7 @@ class Facade:
             return await self._answers.of(asking, answer, asked_at)
 
     async def _change(self, asking: Asking, question: Question) -> Reply:
-        """Make a call that changes something. Whatever fails once it was sent, nobody is told that it was not made."""
+        """Make a call that changes something. If it fails once it was sent, no caller is told that it was not made."""
         passage = asking.passage
         try:
             return await self._ask(asking, question)

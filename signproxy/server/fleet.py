@@ -31,7 +31,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Gone(Exception):
-    """A worker ended before it answered; whoever takes its place reads everything anew."""
+    """A worker ended before it answered; the one that takes its place reads everything anew."""
 
 
 class Member(Protocol):
@@ -62,7 +62,7 @@ class Member(Protocol):
         ...
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
-        """Return the roles of whoever a token stands for. Raise Refused, or Gone."""
+        """Return the roles of the caller that a token stands for. Raise Refused, or Gone."""
         ...
 
 
@@ -154,7 +154,7 @@ class Fleet:
         )
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
-        """Return the roles of whoever a bearer token stands for. Raise Refused."""
+        """Return the roles of the caller that a bearer token stands for. Raise Refused."""
         for member in self._members():
             try:
                 return await member.roles_of(token)

@@ -1,4 +1,4 @@
-"""Let go of what was begun for somebody who has to wait, and begins anew."""
+"""Let go of what was begun for a request that has to wait and therefore begins anew."""
 
 from __future__ import annotations
 

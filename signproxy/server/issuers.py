@@ -45,7 +45,7 @@ def static_tokens_of(settings: IdentitySettings) -> StaticTokens:
 def keys_digest(issuers: Iterable[Issuer]) -> str:
     """Return what tells the keys and secrets of files from others, so that workers know that they read the same.
 
-    Not for logs or a status page: a secret that somebody made up could be guessed and compared with it.
+    Not for logs or a status page: a secret that a person made up could be guessed and compared with it.
     """
     digest = hashlib.sha256()
     for issuer in issuers:

@@ -1,6 +1,6 @@
 """Issue S3 keys to callers who showed a bearer token: `POST {mount}/v1/s3-keys`.
 
-What is issued opens the S3 listener alone, and no more of it than its holder may do at the time; whoever asks can have
+What is issued opens the S3 listener alone, and no more of it than its holder may do at the time; the caller can have
 it made narrower, never wider.
 """
 
@@ -77,7 +77,7 @@ class KeyCalls:
     async def answer(
         self, passage: Passage, subject: Subject, address: CatalogAddress, request: web.BaseRequest
     ) -> Reply:
-        """Return a key for whoever asks, once the trail has taken its event. Raise Refused."""
+        """Return a key for the caller, once the trail has taken its event. Raise Refused."""
         asked = read_key_request(await read_whole(request, MAX_KEY_REQUEST))
         scope = self._scope(passage, subject, address, asked)
         seconds = float("inf") if asked.seconds is None else float(asked.seconds)
@@ -108,7 +108,7 @@ class KeyCalls:
     def _scope(self, passage: Passage, subject: Subject, address: CatalogAddress, asked: KeyRequest) -> KeyScope | None:
         """Return what the key is limited to, in a catalog that its holder may know of; None for no limit at all.
 
-        Nobody learns here whether a namespace or a table exists: the key is good for the name.
+        No caller learns here whether a namespace or a table exists: the key is good for the name.
         """
         namespace = levels_of(asked.namespace)
         if namespace:
@@ -160,6 +160,6 @@ def levels_of(namespace: str | tuple[str, ...] | None) -> str:
 
 
 def _told(issued: IssuedKey) -> KeyAnswer:
-    # Never later than it really ends: whoever renews it a second before would be too late.
+    # Never later than it really ends: a client that renews it a second before would be too late.
     ends = rfc3339(int(issued.expires_at))
     return KeyAnswer(issued.access_key_id, issued.secret_access_key, ends, issued.session_token)

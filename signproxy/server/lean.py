@@ -1,4 +1,4 @@
-"""Import the server without what its libraries do on the way and nobody here uses."""
+"""Import the server without what its libraries do on import and signproxy never uses."""
 
 from __future__ import annotations
 

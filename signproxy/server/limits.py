@@ -17,7 +17,7 @@ LONGEST_WAIT = 0.1
 of a hundred connections at the default rate waits for 50 ms, so an honest client is slowed down and never refused."""
 
 HOLD_SECONDS = 1.0
-"""How long a refusal for too many requests is held back, on average: whoever waits for it asks once a second."""
+"""How long a refusal for too many requests is held back, on average: a client that waits for it asks once a second."""
 HELD_PER_SECOND = 256
 """Where more are held, each is held longer, so that answering them takes some hundredths of a core at most."""
 _SPREAD = 0.5
@@ -148,7 +148,7 @@ class Limits:
         return Hold(early / _SECOND, self.callers)
 
     def admits_at_once(self, principal: str, now: int) -> bool:
-        """Count a request of somebody who asked before; False for one that `admit` has to judge, and is not counted."""
+        """Count a request of a principal that asked before; False, uncounted, for one that `admit` has to judge."""
         due = self._due.get(principal, 0)
         if not due or due - now > self._tolerance:
             return False
@@ -177,7 +177,7 @@ class Limits:
         self._due[principal] = due + requests * self._interval
 
     def stranger(self, now: int) -> Hold | None:
-        """Count a refusal of somebody who is not known; return how long it is held back, if at all."""
+        """Count a refusal of an unknown caller; return how long it is held back, if at all."""
         due = max(self._stranger_due, now)
         # A second's worth may come at once.
         if due - now > _SECOND - self._stranger_interval:

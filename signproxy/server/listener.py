@@ -83,7 +83,7 @@ class Listener:
             try:
                 listener._accepting.append(await accept_on(server, bound, certificate))
             except OSError as error:
-                # Two sockets may be bound to a port on which nobody listens yet.
+                # Two sockets may be bound to a port on which nothing listens yet.
                 problem = f"cannot listen on {address_of(bound)}: {error.strerror}"
                 listener.stop_accepting()
                 for each in sockets:
@@ -156,7 +156,7 @@ def _server(handler: RequestHandler, keepalive: float) -> web.Server:
 
 
 class _FewConnections(web.Server):
-    """A server of few clients. For one more the oldest connection ends: whoever holds them all shuts nobody out."""
+    """A server of few clients. For one more the oldest connection ends: holding them all shuts no other client out."""
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Let it in."""

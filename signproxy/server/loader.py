@@ -1,4 +1,4 @@
-"""Load a table from its upstream because a sign request needs it, with the token of whoever asks."""
+"""Load a table from its upstream because a sign request needs it, with the caller's token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signproxy.inventory.sighting import Loaded
 from signproxy.inventory.vouchers import AsksAs
 from signproxy.model import Subject
 
-_NOT_FOR_HIM = frozenset({403, 404})
+_NOT_FOR_CALLER = frozenset({403, 404})
 """The upstream need not say which of the two it is, and signproxy does not tell the caller."""
 
 _REQUEST_ID = "signproxy-load"
@@ -51,6 +51,6 @@ class UpstreamLoader:
             if answer.status == 200:
                 table = read_table(await answer.whole(), namespace, name)
                 return Loaded(table.facts, table.restricted)
-            if answer.status in _NOT_FOR_HIM:
+            if answer.status in _NOT_FOR_CALLER:
                 return None
             raise Refused(reason_of_status(answer.status), f"table {name!r}: status {answer.status} of the upstream")

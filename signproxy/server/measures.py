@@ -20,7 +20,7 @@ from signproxy.telemetry.metrics import Metrics, Result
 def show_rooms(
     metrics: Metrics, *, authenticator: Authenticator, credentials: CredentialStore, trail: AuditTrail
 ) -> None:
-    """Let the metrics of a worker read what its rooms count, whenever somebody looks."""
+    """Let the metrics of a worker take what its rooms count, each time they are read."""
 
     def fetches() -> Mapping[Labels, float]:
         refreshes = authenticator.refreshes()
@@ -80,7 +80,7 @@ def show_limits(metrics: Metrics, limits: Limits) -> None:
 
 
 def show_fleet(metrics: Metrics, report: FleetReport, judgement: Judgement) -> None:
-    """Let the metrics of whoever answers scrapes say what is true of all workers together."""
+    """Let the metrics of the process that answers scrapes say what is true of all workers together."""
     workers = report.workers
     _set(metrics.ready, judgement.ready)
     _set(metrics.draining, report.draining)

@@ -61,7 +61,7 @@ def read_bearer(authorization: str | None) -> str:
 
 
 def own_bearer(headers: Mapping[str, str]) -> str:
-    """Return the caller's own token; nothing for a sealed one: whoever has to open it can wait."""
+    """Return the caller's own token; nothing for a sealed one: the code that opens it can wait."""
     token = headers.get("Authorization", "")[len(_BEARER) :].strip(" ")
     return "" if is_table_token(token) else token
 

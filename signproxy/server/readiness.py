@@ -69,7 +69,7 @@ class Readiness:
         self._disagree_since: float | None = None
 
     def judge(self, report: FleetReport | None) -> Judgement:
-        """Judge a report; None where nobody could make one."""
+        """Judge a report; None where none could be made."""
         if report is None:
             problem = "their supervisor does not answer"
             return Judgement(not self._started, self._started, False, 0, (Check(WORKERS, problem),))
@@ -81,7 +81,7 @@ class Readiness:
         is_up = enough and not report.draining and not disagreement
         self._started = self._started or is_up
         return Judgement(
-            # While it starts nobody may answer yet, and while it ends nobody anymore; neither is cured by a restart.
+            # While it starts no worker may answer yet, and while it ends none any more; neither is cured by a restart.
             alive=bool(report.workers) or report.draining or not self._started,
             started=self._started,
             ready=is_up,

@@ -11,7 +11,7 @@ from signproxy.server.delivery import Delivery
 from signproxy.server.heard import Heard, Place, places_of
 
 HEAR_SECONDS = 1.0
-"""How long whoever tells something waits for the others."""
+"""How long a worker that tells something waits for the others."""
 
 KEPT = 10_000
 """Sightings that a worker which starts later is told; at most a kilobyte each. Older tables it loads for itself."""
@@ -68,7 +68,7 @@ class _Recent:
     def add(self, heard: Heard) -> None:
         """Keep a sighting. A table that is seen again and was not told of in between takes no more room.
 
-        It keeps its turn: whoever was seen first in a place keeps it.
+        It keeps its turn: the table that was seen first in a place keeps the place.
         """
         places = places_of(heard.sighting)
         sighting = heard.sighting
@@ -80,7 +80,7 @@ class _Recent:
                 self._answers.popitem(last=False)
             return
         if isinstance(heard.sighting, Gone | Changed) and places[0] not in self._last:
-            # It only casts doubt on what is known; names that somebody makes up must not push out what is.
+            # It only casts doubt on what is known; made-up names must not push that out.
             return
         number = self._last.get(places[0], -1)
         if not _again(self._kept.get(number), heard):

@@ -54,7 +54,7 @@ class Reply(web.StreamResponse):
         self._pieces = pieces
         self._status = status
         self._writer: AbstractStreamWriter | None = None
-        # Whether the connection ends with this answer, and how long it is held back: whoever sends it may decide.
+        # Whether the connection ends with this answer, and how long it is held back: its sender may decide.
         self.closes = close
         self.hold: Hold | None = None
         # Whether it is a known caller's; None where the status tells.

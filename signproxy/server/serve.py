@@ -41,7 +41,7 @@ def run(source: SettingsSource, settings: Settings) -> int:
 
 
 class Crew(Protocol):
-    """Whoever answers the requests: this process, or workers beside it."""
+    """What answers the requests: this process, or workers beside it."""
 
     fleet: Fleet
     metrics: Metrics

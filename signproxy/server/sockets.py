@@ -66,7 +66,7 @@ def address_of(bound: socket.socket) -> str:
 
 
 class UnixSocket:
-    """A Unix socket that listens; whoever made it removes its file."""
+    """A Unix socket that listens; the process that made it removes its file."""
 
     def __init__(self, listening: socket.socket, path: Path, identity: tuple[int, int]) -> None:
         self.socket = listening
@@ -76,7 +76,7 @@ class UnixSocket:
     def close(self) -> None:
         """Close it and remove its file, unless another server has put its own there."""
         self.socket.close()
-        # A directory that cannot be locked, or is no more, keeps nobody from ending: a file without a server is stale.
+        # A directory that is gone or cannot be locked keeps no server from ending: a file without a server is stale.
         with contextlib.suppress(OSError), _locked(self._path.parent):
             if _identity(self._path) == self._identity:
                 self._path.unlink()
@@ -85,7 +85,7 @@ class UnixSocket:
 def bind_unix(path: Path, mode: int, *, section: str = "listen") -> UnixSocket:
     """Return a socket that listens with exactly these permissions from its first moment; raise SettingsInvalid.
 
-    The file of a server that is no more is replaced. Whoever connects from now on waits to be accepted.
+    The file of a server that is no more is replaced. A client that connects from now on waits to be accepted.
     """
     for problem in unix_problems(path):
         raise _fault(section, problem)

@@ -106,7 +106,7 @@ def as_json(status: Status) -> bytes:
     except UnicodeEncodeError:
         # Bytes of a header that are no UTF-8 are kept as characters that JSON does not have.
         content = msgspec.json.encode(_sound(msgspec.to_builtins(status)))
-    # A name that somebody else chose must not act on the terminal that shows it.
+    # A name that another party chose must not act on the terminal that shows it.
     return harmless_json(msgspec.json.format(content, indent=2)) + b"\n"
 
 

@@ -16,7 +16,7 @@ from signproxy.telemetry.neutralise import neutralise
 
 MAX_NAME_CHARACTERS = 80
 MAX_TEXT_CHARACTERS = 600
-"""Longer text is nobody's name or error; JSON and the audit trail have it whole."""
+"""No real name or error is longer; JSON and the audit trail have it whole."""
 
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 _CLASSES = {State.READY: "good", State.READY_BUT: "look", State.NOT_READY: "wrong", State.DRAINING: "look"}

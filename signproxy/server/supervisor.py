@@ -176,7 +176,7 @@ class RemoteWorker:
 
 
 def _look_away(asked: asyncio.Future[WorkerReport]) -> None:
-    """Take note of how it ended: nobody waits for it any more."""
+    """Take note of how it ended: nothing waits for it any more."""
     if not asked.cancelled():
         asked.exception()
 

@@ -148,7 +148,7 @@ def _read(tls: TlsSettings, section: str) -> tuple[bytes, bytes]:
 def _prepared(chain: bytes, key: bytes, digest: str, tls: TlsSettings, section: str) -> PreparedCertificate:
     certificates = _certificates(chain, tls, section)
     if _ENCRYPTED.search(key):
-        problem = f"{tls.key_file!r} is encrypted, and nobody is there to type its passphrase; store it decrypted"
+        problem = f"{tls.key_file!r} is encrypted, and the server cannot ask for its passphrase; store it decrypted"
         raise _fault(section, "key_file", problem)
     now = datetime.now(UTC)
     leaf = certificates[0]

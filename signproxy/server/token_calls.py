@@ -72,13 +72,13 @@ async def answer_tokens(
         elif status >= 400:
             told = oauth_error_of(status, await answer.problem())
             reason = reason_of_status(status) if status >= 500 else Reason.UPSTREAM_UNAUTHORIZED
-            # Of nobody who is known: within the budget of strangers.
+            # Of no known caller: within the budget of strangers.
             recorder.refused(passage, reason, f"the upstream answered {status} to a request for a token")
         else:
             raise answer.invalid(f"status {status} to a request for a token")
         lines = f"{JSON}{lines_of(back(answer.headers), passage.request_id, NO_STORE)}"
     reply = Reply(status, lines, told)
-    # Whatever else the upstream answers, nobody has proved to be known.
+    # Any other answer of the upstream leaves the caller unknown.
     reply.known = status == 200
     return reply
 

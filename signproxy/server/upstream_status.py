@@ -9,8 +9,8 @@ from signproxy.server.times import ago, moment
 from signproxy.server.troubles import Trouble, Weight
 
 ALARM_REMEDY = (
-    "The log names the tables and the places. The older owner of a place keeps it; whoever claims it is refused until "
-    "the catalog says otherwise, or the policy lists the place."
+    "The log names the tables and the places. The older owner of a place keeps it; a later claim to it is refused "
+    "until the catalog says otherwise, or the policy lists the place."
 )
 
 KEEPING_REMEDY = (
@@ -19,7 +19,7 @@ KEEPING_REMEDY = (
 
 
 def joined(workers: Iterable[WorkerReport]) -> tuple[UpstreamReport, ...]:
-    """Return one report per catalog: the newest moments, and the problem of whoever met one last."""
+    """Return one report per catalog: the newest moments, and the problem that a worker met last."""
     joint: dict[str, UpstreamReport] = {}
     for worker in workers:
         for each in worker.upstreams:

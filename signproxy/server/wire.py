@@ -41,7 +41,7 @@ def answer(value: object, request_id: str, cache: str = NO_CACHE) -> Reply:
 
 
 def lines_of(headers: Iterable[tuple[str, str]], request_id: str, cache: str = NO_CACHE) -> str:
-    """Return the head of an answer that is passed on; nobody on the way may keep what belongs to one caller."""
+    """Return the head of an answer that is passed on; no cache on the way may keep what belongs to one caller."""
     return f"{''.join(f'{name}: {value}' + _END for name, value in headers)}{cache}X-Request-ID: {request_id}\r\n"
 
 

@@ -246,7 +246,7 @@ class Worker:
         await self._credentials.refresh()
 
     async def discard(self) -> None:
-        """Forget what was prepared: another worker could not, or somebody began anew."""
+        """Forget what was prepared: another worker could not prepare it, or it is prepared anew."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             await self._authenticator.discard(prepared.issuers)
@@ -284,11 +284,11 @@ class Worker:
         return self._catalogs.sightings
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
-        """Return the roles of whoever a bearer token stands for. Raise Refused."""
+        """Return the roles of the caller that a bearer token stands for. Raise Refused."""
         return await self._authenticator.roles_of(token)
 
     async def reopen(self) -> None:
-        """Let the audit sink begin a new file: whoever rotates files asks for it."""
+        """Let the audit sink begin a new file: a tool that rotates files asks for it."""
         self._trail.reopen()
 
     def drain(self) -> None:

@@ -26,7 +26,7 @@ with lean_imports():
     from signproxy.telemetry import log
 
 TELL_SECONDS = 10.0
-"""A supervisor that has not answered by then hangs; nobody waits that long for it."""
+"""A supervisor that has not answered by then hangs; no caller waits that long for it."""
 
 _log = log.get_logger("signproxy.workers")
 

@@ -1,7 +1,7 @@
 """Ship what is sealed, one segment after the other, for as long as the server runs.
 
 There is no list of what was shipped: what is sealed and still there is what is left to do, in this life or the next.
-Several processes may share a directory; whoever holds the lock ships for all of them.
+Several processes may share a directory; the one that holds the lock ships for all of them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Shipper:
 
     def sealed(self, _path: Path) -> None:
         """Look now: something was sealed. From any thread."""
-        # After the loop's end there is nobody left to be told.
+        # After the loop's end there is no task left to be told.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._wake.set)
 
@@ -187,7 +187,7 @@ class Shipper:
 
 @contextlib.contextmanager
 def _lock(directory: Path) -> Iterator[bool]:
-    """Hold the directory's lock for shipping if nobody else does."""
+    """Hold the directory's lock for shipping if no other process does."""
     fd = os.open(directory / ROOT / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
@@ -203,7 +203,7 @@ def _lock(directory: Path) -> Iterator[bool]:
 def _remove(path: Path) -> None:
     """Delete a segment that is proved to be elsewhere, and its day where that is over and was the last."""
     path.unlink()
-    # Nobody begins a segment of the day before yesterday.
+    # No process begins a segment of the day before yesterday.
     if path.parent.name < strftime("dt=%Y-%m-%d", gmtime(time() - 2 * _DAY_SECONDS)):
         with contextlib.suppress(OSError):
             path.parent.rmdir()

@@ -172,7 +172,7 @@ class SegmentStore:
 
     async def _opened(self, scheme: str) -> aiohttp.ClientSession:
         if self._context is None and scheme == "https":
-            # Reading the system's certificates takes milliseconds, during which the loop would serve nobody.
+            # Reading the system's certificates takes milliseconds, during which the loop would serve no client.
             context = await asyncio.to_thread(_context, "")
             if self._context is None:
                 self._context = context

@@ -18,7 +18,7 @@ MIN_SIGNATURE_TTL = 60
 """Clocks differ, and Java's signature cache keeps an answer for 30 s: shorter lives would fail honest requests."""
 
 _QUERY = Stamp.QUERY
-# SeaweedFS verifies a signature for the path and host that these claim, from whoever sends them (seaweedfs #7068,
+# SeaweedFS verifies a signature for the path and host that these claim, from any sender (seaweedfs #7068,
 # #7223), and serves the real ones: one signature would reach every object. Signed as empty they cannot be added.
 _PINNED = (("x-forwarded-host", ""), ("x-forwarded-prefix", ""))
 

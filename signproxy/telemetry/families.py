@@ -212,7 +212,7 @@ class HistogramFamily:
 
 
 class ReadFamily:
-    """A number that is kept elsewhere and read when somebody looks."""
+    """A number that is kept elsewhere and read when it is asked for."""
 
     __slots__ = ("_read", "family")
 

@@ -1,4 +1,4 @@
-"""Write lines of the log from a thread of their own: whoever reads them slowly, or not at all, holds up no request."""
+"""Write lines of the log from a thread of their own: a reader that is slow, or stuck, holds up no request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LineWriter:
         return None
 
     def flush(self) -> object:
-        """Do nothing: lines are written as soon as somebody takes them."""
+        """Do nothing: lines are written as soon as they are taken."""
         return None
 
     def close(self, seconds: float) -> None:
@@ -57,7 +57,7 @@ class LineWriter:
             closing = self._closing
             while self._waiting:
                 if not self._written(self._waiting[0]):
-                    # Nobody reads any more, or the disk is full: the next lines may find it otherwise.
+                    # The reader is gone, or the disk is full: the next lines may find it otherwise.
                     self.dropped += 1
                     time.sleep(PAUSE_SECONDS)
                 elif self.dropped:

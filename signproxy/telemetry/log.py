@@ -159,9 +159,9 @@ class _Lines:
         self._stream = stream
 
     def msg(self, line: str) -> None:
-        # Looked up for each line: whoever redirects standard error means these lines too.
+        # Looked up for each line: what redirects standard error means these lines too.
         stream = self._stream or sys.stderr
-        # A line that nobody can read any more decides nothing.
+        # A line that can no longer be written decides nothing.
         with suppress(OSError, ValueError):
             stream.write(line)
             stream.flush()

@@ -1,8 +1,8 @@
 """Log requests: every refusal for which the disk has room, and a sample of what is served.
 
-The audit trail is the proof, and complete; these lines are for whoever looks at a pod's log and asks what it refuses.
-A flood of refusals must not fill the disk that they are written to, so lines come out of two budgets: nobody without
-an identity can use up the one of known callers. What is beyond is counted by reason, and told in one line.
+The audit trail is the proof, and complete; these lines are for operators who ask a pod's log what it refuses.
+A flood of refusals must not fill the disk that they are written to, so lines come out of two budgets: callers without
+an identity cannot use up the one of known callers. What is beyond is counted by reason, and told in one line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RequestLine(msgspec.Struct, frozen=True, gc=False):
     request_id: str
     event_id: str
     principal: str
-    """Empty while nobody is known."""
+    """Empty while the caller is not known."""
     table: str
     op: str
     decision: str
@@ -69,7 +69,7 @@ class RequestLog:
         self._aside: Tally[str] = Tally()
         self._since = clock()
         self._every = allowed_sample
-        # The first one is logged: whoever switches it on wants to see that it works.
+        # The first one is logged: an operator who switches it on wants to see that it works.
         self._until_next = 1
 
     @property

@@ -75,7 +75,7 @@ class Incoming:
         self._framing.ended = not self._framing.left
 
     def give_up(self) -> None:
-        """Take note that bytes of it were lost, so that nobody reads on in its middle."""
+        """Take note that bytes of it were lost, so that no reader goes on in its middle."""
         self._broken = True
 
 

@@ -18,7 +18,7 @@ from signproxy.transfer.scratch import Scratch
 from signproxy.transfer.waits import Wait
 
 HELD = 64 * 1024
-"""Received and wanted by nobody yet: from there on the sender has to wait. More than any head."""
+"""Received, and wanted by no reader yet: from there on the sender has to wait. More than any head."""
 
 _CREDENTIALS = struct.Struct("3i")
 _RESET = struct.pack("ii", 1, 0)
@@ -195,7 +195,7 @@ class Channel(asyncio.BufferedProtocol):
             try:
                 self.write(data)
             except ConnectionError:
-                # Whoever waits for an answer to it is told by the loss of the connection.
+                # A caller that waits for an answer to it is told by the loss of the connection.
                 self.abort()
 
     def write_view(self, view: memoryview) -> None:
@@ -209,7 +209,7 @@ class Channel(asyncio.BufferedProtocol):
         try:
             sent = os.write(self._bare, view)
         except OSError:
-            # Full, or broken: the transport finds out, and tells whoever has to know.
+            # Full, or broken: the transport finds out, and reports it.
             sent = 0
         if sent < len(view):
             self.write(bytes(view[sent:]))

@@ -5,8 +5,8 @@
     │   └── BodyInvalid      ... found in the body
     ├── Truncated            the sender ended the connection before the message ended
     └── Stalled              (a TimeoutError) nothing moved for as long as it may
-        ├── SourceStalled    whoever sends stopped sending
-        └── TargetStalled    whoever receives stopped receiving
+        ├── SourceStalled    the sender stopped sending
+        └── TargetStalled    the receiver stopped receiving
     ConnectionResetError
     ├── SourceLost           the connection that a body is read from broke
     └── TargetLost           the connection that a body is written to broke
@@ -86,11 +86,11 @@ class Stalled(SignproxyError, TimeoutError):
 
 
 class SourceStalled(Stalled):
-    """Whoever sends stopped sending."""
+    """The sender stopped sending."""
 
 
 class TargetStalled(Stalled):
-    """Whoever receives stopped receiving."""
+    """The receiver stopped receiving."""
 
 
 class SourceLost(ConnectionResetError):

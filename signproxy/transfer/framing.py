@@ -24,7 +24,7 @@ class Framing(Protocol):
 
     @property
     def left(self) -> int | None:
-        """Return how many bytes of the body are still to come; None where nobody knows."""
+        """Return how many bytes of the body are still to come; None where that is unknown."""
         ...
 
     def decode(self, data: memoryview) -> Decoded:
@@ -59,7 +59,7 @@ class UntilClose:
 
     @property
     def left(self) -> None:
-        """Nobody knows."""
+        """Unknown."""
         return
 
     def decode(self, data: memoryview) -> Decoded:
@@ -81,7 +81,7 @@ class Chunked:
 
     @property
     def left(self) -> None:
-        """Nobody knows."""
+        """Unknown."""
         return
 
     def decode(self, data: memoryview) -> Decoded:

@@ -238,7 +238,7 @@ def _tokens(value: str) -> list[str]:
 def _closes(option: str) -> bool:
     """Return whether a request asks for the connection to end with it.
 
-    A name of a header there makes the next hop drop that header: whoever may drop headers changes what was judged.
+    A name of a header there makes the next hop drop that header: a client that drops headers changes what was judged.
     """
     options = _tokens(option)
     if not _OPTIONS.issuperset(options):
@@ -273,7 +273,7 @@ def _joins(name: str) -> bool:
 def _joined(
     names: tuple[str, ...], headers: tuple[tuple[str, str], ...], fields: dict[str, str]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Return the headers with one in place of those that mean one: nobody after this reads another of them."""
+    """Return the headers with one in place of those that mean one: no later reader sees another of them."""
     kept: list[tuple[str, tuple[str, str]]] = []
     seen: set[str] = set()
     for spelled, header in zip(names, headers, strict=True):

@@ -37,7 +37,7 @@ class Outbox:
             sender.send_now()
 
 
-# A loop is kept by whoever runs it.
+# A loop is kept by the code that runs it.
 _outboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, Outbox] = WeakKeyDictionary()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 SIZE = 1024 * 1024
-"""The most that a user without privileges may have, and no more than he may have in 64 of them:
+"""The most that a user without privileges may have, and in no more than 64 pipes:
 https://man7.org/linux/man-pages/man7/pipe.7.html . Beyond that the kernel grants smaller ones."""
 
 LEAST = 64 * 1024
@@ -74,7 +74,7 @@ def make_pipe() -> Pipe | None:
     except OSError:
         return None
     with contextlib.suppress(OSError):
-        # Not granted to a user with many of them; what he gets otherwise is seen below.
+        # Not granted to a user with many of them; what is granted instead is seen below.
         fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, SIZE)
     size = fcntl.fcntl(sink, fcntl.F_GETPIPE_SZ)
     if size < LEAST:

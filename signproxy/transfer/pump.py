@@ -49,7 +49,7 @@ def _can_splice(source: Incoming, target: Outgoing) -> bool:
         and target.body is Body.SIZED
         and source.left == target.left
         and target.left - source.channel.unread() >= SPLICED_FROM
-        # What is known to have ended is told apart by whoever reads what is left of it.
+        # What is known to have ended is told apart by the code that reads what is left of it.
         and not source.channel.has_ended
         and source.channel.descriptor() is not None
         and target.channel.descriptor() is not None

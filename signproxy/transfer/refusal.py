@@ -12,7 +12,7 @@ TARGET_LIMIT = 12 * 1024
 HEADERS_LIMIT = 128
 
 REQUEST_LINE = re.compile(r'([A-Z]{1,20}) (/[!"$-~]*+) HTTP/1\.([01])\r\n')
-"""No fragment: a client that sends one means something else by the target than whoever cuts it off."""
+"""No fragment: a client that sends one means something else by the target than a reader that cuts it off."""
 STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*+))?\r\n")
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

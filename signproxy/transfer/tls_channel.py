@@ -129,7 +129,7 @@ class TlsChannel(Channel):
 
     def _refuse(self, error: Exception) -> None:
         self._secured.set_exception(error)
-        # Whoever gave up waiting for it does not ask.
+        # A caller that gave up waiting for it does not ask.
         self._secured.exception()
 
     def _open(self, sealed: memoryview) -> None:
@@ -164,7 +164,7 @@ class TlsChannel(Channel):
             # A record of TLS's own.
             return filled
         except ssl.SSLError:
-            # Somebody has changed it on its way.
+            # It was changed on its way.
             self.abort()
             return filled
 

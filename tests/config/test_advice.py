@@ -149,7 +149,7 @@ def test_a_socket_that_others_can_replace_is_told(directory: Path, mode: int, to
     (directory / "run").mkdir()
     (directory / "run").chmod(mode)
     (directory / "s.yaml").write_text(SETTINGS.replace("listen: {", "listen: {socket: run/s.sock, "))
-    problem = f"listen.socket: in 'DIR/run', every user here can replace the socket by his own (mode {mode:04o})"
+    problem = f"listen.socket: in 'DIR/run', every user here can replace the socket by another (mode {mode:04o})"
     assert advised(directory) == ([problem] if told else [])
     (directory / "run").rmdir()
     assert advised(directory) == []

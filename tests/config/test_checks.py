@@ -100,7 +100,7 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
         ),
         (
             POLICY + "listen: {tcp: false}\npublic_url: http://sign.local",
-            ["listen.tcp: nobody could connect; set listen.socket where tcp is false"],
+            ["listen.tcp: no client could connect; set listen.socket where tcp is false"],
         ),
         (
             POLICY + "listen: {tcp: false, socket: s, tls: {cert_file: c, key_file: k}}\npublic_url: http://sign.local",
@@ -133,7 +133,7 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
         # roles
         (
             POLICY + "admin: {role: operator}",
-            ["admin.role: nobody can have the role 'operator': identity has neither issuers nor tokens"],
+            ["admin.role: no caller can have the role 'operator': identity has neither issuers nor tokens"],
         ),
         (POLICY + "admin: {role: operator, enabled: false}", []),
         (POLICY + "admin: {role: operator}\n" + ISSUER % "discovery: true", []),

@@ -50,7 +50,7 @@ POD = "enabled: true, identities: [pod], pod: {token_file: t"
         ("enabled: true, port: 9181", ["s3.port: 9181 is admin.port too"]),
         ("enabled: true, port: 9181, host: 127.0.0.2", []),
         ("enabled: true, port: 8181, tcp: false, socket: x", []),
-        ("enabled: true, tcp: false", ["s3.tcp: nobody could connect; set s3.socket where tcp is false"]),
+        ("enabled: true, tcp: false", ["s3.tcp: no client could connect; set s3.socket where tcp is false"]),
         (
             "enabled: true, tcp: false, socket: x, tls: {cert_file: c, key_file: k}",
             [
@@ -87,7 +87,7 @@ POD = "enabled: true, identities: [pod], pod: {token_file: t"
         ),
         ("enabled: true, base_domains: [a.b, xa.b]", []),
         # who is calling
-        ("enabled: true, identities: []", ["s3.identities: nobody could call; name one of emulated, bearer, pod"]),
+        ("enabled: true, identities: []", ["s3.identities: no client could call; name one of emulated, bearer, pod"]),
         ("enabled: true, identities: [bearer, bearer]", ["s3.identities[1]: 'bearer' stands there twice"]),
         (f"{POD}}}", []),
         (f"{POD}}}, host: '::1'", []),
@@ -128,7 +128,7 @@ POD = "enabled: true, identities: [pod], pod: {token_file: t"
         ),
         (
             "enabled: true, steer: true, port: 0",
-            ["s3.public_url: this key is missing; clients cannot be steered to a port that nobody knows yet"],
+            ["s3.public_url: this key is missing; clients cannot be steered to a port that is not known yet"],
         ),
         ("enabled: true, steer: true, port: 0, public_url: 'https://s3.example/'", []),
         *(
@@ -162,7 +162,7 @@ def test_the_identity_of_the_pod_is_not_given_to_the_network(tmp_path: Path, hos
     """Whoever reaches the port from another machine would act as the pod, with or without TLS."""
     for protected in ("allow_remote: true", "tls: {cert_file: c, key_file: k}"):
         (found,) = faults_of(tmp_path, settings_text(f"{POD}}}, host: '{host}', {protected}"))
-        assert found.startswith(f"s3.host: {host!r} is beyond loopback: whoever reaches it would be this pod")
+        assert found.startswith(f"s3.host: {host!r} is beyond loopback: any caller that reaches it would be this pod")
     # A Unix socket alone is reached by this machine only, whatever the host says.
     assert faults_of(tmp_path, settings_text(f"{POD}}}, host: '{host}', tcp: false, socket: x")) == []
 

@@ -87,7 +87,7 @@ def test_sound_issuers_are_accepted(changes: dict[str, Any]) -> None:
         ({"keys": Discovery(("https://keys.example",)), "algorithms": ("RS256",)}, "jwks_hosts", "is no host"),
         ({"keys": Discovery(("Keys.example",)), "algorithms": ("RS256",)}, "jwks_hosts", "is no host"),
         ({"principal_claim": ""}, "principal_claim", "is empty"),
-        ({"principal_claim": "email"}, "principal_claim", "can come to name somebody else"),
+        ({"principal_claim": "email"}, "principal_claim", "can come to name another party"),
         ({"principal_claim": "preferred_username"}, "principal_claim", "mutable_claims_accepted"),
         ({"principal_claim": "upn"}, "principal_claim", "mutable_claims_accepted"),
         ({"principal_claim": "name"}, "principal_claim", "mutable_claims_accepted"),

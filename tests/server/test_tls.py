@@ -181,8 +181,8 @@ def test_what_cannot_be_served_leaves_the_old_pair_served(
     (
         ("good", "other", "listen.tls.key_file: 'DIR/tls.key' is not the private key of the first certificate in"),
         ("rsa", "good", "listen.tls.key_file: 'DIR/tls.key' is not the private key of the first certificate in"),
-        ("good", "encrypted", "listen.tls.key_file: 'DIR/tls.key' is encrypted, and nobody is there to type its pass"),
-        ("good", "legacy", "listen.tls.key_file: 'DIR/tls.key' is encrypted, and nobody is there to type its pass"),
+        ("good", "encrypted", "listen.tls.key_file: 'DIR/tls.key' is encrypted, and the server cannot ask for its"),
+        ("good", "legacy", "listen.tls.key_file: 'DIR/tls.key' is encrypted, and the server cannot ask for its"),
         ("good", "garbage", "listen.tls.key_file: 'DIR/tls.key' holds no private key (PEM)"),
         ("good", "half", "listen.tls.key_file: 'DIR/tls.key' and 'DIR/tls.crt' cannot be used: "),
         ("good", "good chain", "listen.tls.key_file: 'DIR/tls.key' holds no private key (PEM)"),

@@ -38,7 +38,7 @@ FORMATS = {
     Client.FLINK: (Format.SQL, Format.JSON),
     Client.PYICEBERG: (Format.PYTHON, Format.YAML, Format.SHELL, Format.JSON),
 }
-"""Of each client; the first one where nobody asks for another."""
+"""Of each client; the first one is the default."""
 
 
 def written(connection: Connection, form: Format, token: TokenSource, spark_version: str = "") -> Iterator[str]:

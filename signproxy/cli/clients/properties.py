@@ -66,7 +66,7 @@ def _through_facade(connection: Connection) -> dict[str, str]:
 
 
 def _past_catalog(connection: Connection) -> dict[str, str]:
-    """Name the signer: nobody else would. No header asks the catalog for what it may refuse."""
+    """Name the signer: nothing else would. No header asks the catalog for what it may refuse."""
     keys = _SIGNER_KEYS[connection.minor] if connection.client.java else "s3.signer"
     return {
         f"{keys}.uri": mount(connection.site),

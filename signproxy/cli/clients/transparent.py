@@ -34,7 +34,7 @@ class Transparent(Enum):
 
     @property
     def why(self) -> str:
-        """Why its requests cannot be signed by somebody else."""
+        """Why its requests cannot be signed by another party."""
         return _WHY.get(self, "it signs every request itself, with keys")
 
     @property

@@ -260,4 +260,4 @@ FORMS: dict[Transparent, Mapping[Format, Callable[[S3Site, TokenSource], Iterato
     Transparent.S5CMD: {Format.SHELL: _s5cmd},
     Transparent.RCLONE: {Format.INI: _rclone},
 }
-"""Of each client; the first one where nobody asks for another."""
+"""Of each client; the first one is the default."""

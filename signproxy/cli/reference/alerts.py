@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Severity(Enum):
-    """Whether somebody has to get up."""
+    """Whether an operator has to get up."""
 
     CRITICAL = "critical"
     WARNING = "warning"

@@ -1,4 +1,4 @@
-"""Write the JSON Schema of the lines of a segment, for whoever reads the trail with his own tools."""
+"""Write the JSON Schema of the lines of a segment, for readers of the trail with tools of their own."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class AwsLines:
         name = row.operation or OPERATIONS[row.s3_op]
         query = f"?{row.query}" if row.query else ""
         size = row.size or "-"
-        # The host id is what S3 draws anew for each request; nobody reads it.
+        # The host id is what S3 draws anew for each request; no job reads it.
         return (
             f"{OWNER} {bucket} [{ACCESS_LOG.text(row.at)} +0000] {row.remote_ip} {row.requester} {row.request_id} "
             f'{name} {row.path or "-"} "{row.method} /{row.path}{query} HTTP/1.1" {row.status} {row.error or "-"} '

@@ -201,7 +201,7 @@ def _instances(plan: _Plan) -> Iterator[_Part]:
         for number in numbers:
             yield _instance(plan, number)
         return
-    # Not forked: whoever calls may have threads, and Spark has.
+    # Not forked: the caller may have threads, and Spark has.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(plan.size.processes, len(numbers)), context) as pool:
         yield from pool.map(_instance, [plan] * len(numbers), numbers)

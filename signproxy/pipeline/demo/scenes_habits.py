@@ -1,4 +1,4 @@
-"""Plant what stands out from weeks of habit, and what is as unusual and yet somebody's habit."""
+"""Plant what stands out from weeks of habit, and what is as unusual and yet a principal's habit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bursts(stage: Stage, burst: int) -> None:
     _routine(stage, person, table, denials=1)
     at = _minute(stage)
     events = [stage.denied(person, table, at + 50 * number / burst) for number in range(burst)]
-    what = "dozens of refusals within a minute, of somebody who has one a day"
+    what = "dozens of refusals within a minute, of a principal that has one a day"
     minute = UTC.text(at // 60 * 60)
     stage.fault("denial_burst", what, person=person, events=events, times=(at, at + 50), minute=minute, n=burst)
 
@@ -52,7 +52,7 @@ def bursts(stage: Stage, burst: int) -> None:
 
 
 def enumeration(stage: Stage) -> None:
-    """Many tables in an hour, which somebody tries, and somebody else tends."""
+    """Many tables in an hour, which one principal tries, and another tends."""
     person, table = stage.person("svc-intern"), stage.table(AWS)
     stage.grant(person, on_namespace(table))
     _routine(stage, person, table, denials=0)
@@ -87,7 +87,7 @@ def enumeration(stage: Stage) -> None:
 
 
 def first_seen(stage: Stage) -> None:
-    """A table that somebody never touched before."""
+    """A table that a principal never touched before."""
     person, usual, new, seldom = stage.person("svc-forecast"), stage.table(AWS), stage.table(AWS), stage.table(AWS)
     stage.grant(person, on_table(usual), on_table(new), on_table(seldom))
     _routine(stage, person, usual, denials=0)

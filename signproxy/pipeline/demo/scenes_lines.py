@@ -88,9 +88,9 @@ class Lines:
             )
             self._logs.note(expired)
             self._note("aws", "a lifecycle rule's doing, without a request", request_id, read=True)
-        # Somebody without any right puts a quote into his URL, to pass for somebody else's request.
+        # A caller without any right puts a quote into its URL, to pass for another caller's request.
         victim = self._signed(AWS)
-        self._good(victim, line(victim).encode(), "ordinary, and somebody fakes another one with its stamp")
+        self._good(victim, line(victim).encode(), "ordinary, and another caller fakes one with its stamp")
         forged = victim._replace(
             request_id=self._stage.request_id(),
             requester="-",

@@ -75,7 +75,7 @@ def claimed_key(stage: Stage, bucket: Bucket) -> None:
     """Versitygw logs the key that was claimed, also of a request whose signature it refused."""
     person, table, at = _cast(stage, bucket)
     row = stage.row(person, table, at, status=403, error="SignatureDoesNotMatch", sent=0, remote_ip="10.200.3.9")
-    what = "the store refused the signature and logs the key that was claimed: nobody proved to have it"
+    what = "the store refused the signature and logs the key that was claimed: no caller proved to have it"
     stage.near("proxy_key_without_stamp", what, table=table, rows=[row])
 
 
@@ -89,7 +89,7 @@ def without_stamp_in_log(stage: Stage, _bucket: Bucket) -> None:
 
 
 def unknown_stamp(stage: Stage, bucket: Bucket) -> None:
-    """A stamp that nobody gave; and one of the day before."""
+    """A stamp that was never given; and one of the day before."""
     person, table, at = _cast(stage, bucket)
     row = stage.row(person, table, at, query=stamp(stage.unknown_id(at)))
     what = "the stamp is of no event"
@@ -227,11 +227,11 @@ def allowed_but_s3_denied(stage: Stage, bucket: Bucket) -> None:
 
 
 def unattributed(stage: Stage, bucket: Bucket) -> None:
-    """Somebody else's key; and services that are known."""
+    """Another party's key; and services that are known."""
     person, table, at = _cast(stage, bucket)
     stranger: dict[str, Any] = {"requester": STRANGER if bucket.is_aws else STRANGER_KEY, "access_key": STRANGER_KEY}
     row = stage.row(person, table, at, **stranger)
-    stage.fault("unattributed", "a key of somebody else's reads a table", table=table, rows=[row])
+    stage.fault("unattributed", "another party's key reads a table", table=table, rows=[row])
     if bucket.is_aws:
         for requester, what in (
             (CATALOG_ROLE, "the catalog reads its own metadata"),

@@ -41,7 +41,7 @@ def unused(stage: Stage) -> None:
         for grant in stage.grant(person, on_table(table), age=age):
             stage.fault(
                 class_,
-                "nobody used it",
+                "no principal used it",
                 person=person,
                 table=table,
                 privilege=grant.privilege,
@@ -97,7 +97,7 @@ def entitled(stage: Stage) -> None:
 
 
 def _withdrawn(stage: Stage, way: str) -> tuple[Principal, Table, int]:
-    """Return somebody who used a table for weeks, and when his rights to it were withdrawn."""
+    """Return a principal that used a table for weeks, the table, and when its grants were withdrawn."""
     person, table = stage.person("svc-export", way), stage.table(AWS)
     grants = stage.grant(person, on_namespace(table))
     at = int(stage.moment(0.6, 0.8))
@@ -148,7 +148,7 @@ def too_late(stage: Stage, way: str) -> None:
 
 
 def granted_again(stage: Stage) -> None:
-    """Somebody gets back what was taken from him by mistake."""
+    """A principal gets back what was taken from it by mistake."""
     person, table, at = _withdrawn(stage, "sign")
     again = stage.grant(person, on_namespace(table))
     for grant in again:

@@ -75,7 +75,7 @@ class Stage:
     # who and what
 
     def person(self, role: str, way: str = "sign", *, loopback: bool = False) -> Principal:
-        """Return somebody whom nobody else's events are of."""
+        """Return a new principal: no other scene's events are of it."""
         name = f"{role}-{len(self.people):03d}"
         self._ips += 1
         ip = f"10.77.{self._ips // 250}.{self._ips % 250 + 2}"
@@ -105,7 +105,7 @@ class Stage:
                 return table
 
     def grant(self, person: Principal, *securables: str, age: float = 200, writes: bool = False) -> list[Grant]:
-        """Give somebody the rights to read, some days before the end of the month."""
+        """Give a principal the rights to read, some days before the end of the month."""
         privileges = [READ] if person.way == "vend" else [READ, SIGN]
         if writes:
             privileges.append(WRITE)
@@ -244,7 +244,7 @@ class Stage:
         return event, rows
 
     def key(self, table: Table) -> str:
-        """Return a key of a table that nobody else asks for."""
+        """Return a key of a table that no other request is for."""
         return f"{table.location}/data/event_day=2026-09-30/{self.random.getrandbits(64):016x}-00001.parquet"
 
     def request_id(self) -> str:

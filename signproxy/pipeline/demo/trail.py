@@ -68,7 +68,7 @@ class Life:
         kept = [(path, path.read_bytes()) for path in left]
         self._sink.close()
         for path, content in kept:
-            # As if nobody had closed it.
+            # As if it had never been closed.
             path.with_name(path.name.removeprefix(OPEN)).unlink()
             path.write_bytes(content)
         if kept:

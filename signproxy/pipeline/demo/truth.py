@@ -21,9 +21,9 @@
 **Faults and near misses.** Each line of `faults.ndjson` names a class, and whether it has to be found (`planted`). A
 near miss (`planted: false`) looks like its class and must not be found as that class: what differs stands in `what`.
 The rows that prove it are `event_ids` (of the audit trail) and `requests` (pairs of source and the store's request id).
-On the same rows the classes of `also` may be found besides, without being wrong. Whoever tests precision counts a
+On the same rows the classes of `also` may be found besides, without being wrong. A test of precision counts a
 finding as right if its class and one of its rows, or its class and principal where it has no rows, are those of a
-planted fault or of an `also`; as wrong otherwise. Whoever tests recall wants each planted fault in one finding.
+planted fault or of an `also`; as wrong otherwise. A test of recall wants each planted fault in one finding.
 
 Classes, as `findings.class` has them: denied_but_served, proxy_key_without_stamp, unknown_stamp, stamp_key_mismatch,
 stamp_method_mismatch, replay, signature_retried, ip_mismatch, late_after_revoke, allowed_but_s3_denied, unattributed,

@@ -102,7 +102,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Somebody who reads and writes tables."""
+    """A principal that reads and writes tables."""
 
     name: str
     """With its issuer, as events have it."""

@@ -57,7 +57,7 @@ def denial_bursts(by_minute: DataFrame, first_day: Column, least: int = LEAST_DE
 def enumeration(events: DataFrame, first_day: Column, least: int = LEAST_TABLES) -> DataFrame:
     """Return the hours in which a principal was refused far more tables than ever in the days before.
 
-    Whoever tends many tables by right is refused none of them.
+    A principal that tends many tables by right is refused none of them.
     """
     asked = events.where(
         F.col("kind").isin(*_OBJECTS, "catalog") & (F.coalesce(F.col("table"), F.lit("")) != "")
@@ -176,7 +176,7 @@ def run(context: JobContext) -> Outcome:
 
 
 def _find(warehouse: Warehouse, every: DataFrame, days: Days) -> None:
-    """Write the findings of these days; whether somebody is settled by then, only all first uses say."""
+    """Write the findings of these days; whether a principal is settled by then, only all first uses say."""
     found = [
         _named(burst_findings(warehouse.read("denial_bursts", days)), ["principal", DAY]),
         _named(enumeration_findings(warehouse.read("enumeration", days)), ["principal", DAY]),

@@ -54,7 +54,7 @@ def table_cost(requests: DataFrame, prices: PriceList, small: int = SMALL_BYTES)
     """Count and price requests and bytes by table, bucket and class.
 
     The small-file tax is what the reads of small data files cost beyond those that the same bytes would have needed in
-    files of `TARGET_BYTES`. Metadata is small by nature and taxed by nobody.
+    files of `TARGET_BYTES`. Metadata is small by nature and never taxed.
     """
     size = F.coalesce(F.col("object_size"), F.col("bytes_sent"), F.lit(0))
     is_small = (

@@ -59,7 +59,7 @@ def run(context: JobContext) -> Outcome:
     entries = ledger.count()
     lives = {row["boot_id"] for row in taken}
     if not _is_judged(context, entries):
-        # A run that died after it had read everything has told nobody what it found: then all there is is told.
+        # A run that died after it had read everything has not told what it found: then all there is is told.
         lives = lives or {row["boot_id"] for row in ledger.select("boot_id").distinct().collect()}
         findings = audit_findings(context.warehouse.read("segments"), context.warehouse.read("events"))
         context.warehouse.replace("findings", findings, {"job": JOB})
@@ -96,7 +96,7 @@ def _read(context: JobContext, path: str, run_id: str) -> None:
 
 
 def _read_again(context: JobContext, path: str, run_id: str) -> None:
-    """Look once more at what was refused and is still there: somebody may have put it right."""
+    """Look once more at what was refused and is still there: it may have been put right."""
     ledger = context.warehouse.read("segments")
     sound = ledger.where(F.col("verdict").isin(*Verdict.TAKEN)).select("segment").distinct()
     refused = (

@@ -90,7 +90,7 @@ def _torn(context: JobContext) -> DataFrame:
 
 
 def _read_again(context: JobContext, path: str, run_id: str) -> None:
-    """Look once more at the files that could not be unpacked and are still there: somebody may have put them right."""
+    """Look once more at the files that could not be unpacked and are still there: they may have been put right."""
     torn = _torn(context)
     if torn.isEmpty():
         return

@@ -1,4 +1,4 @@
-"""Hold granted against used: which grants nobody needs, how far each principal reaches, and what could be withdrawn."""
+"""Hold granted against used: which grants are not used, how far each principal reaches, and what could be withdrawn."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _period(context: JobContext, trail: Trail) -> Period:
 
 
 def _with_declared(judged: DataFrame, declared: DataFrame) -> DataFrame:
-    """Mark what the policy itself gives to a principal: a role that his token brings is not the policy's to take."""
+    """Mark what the policy itself gives to a principal: a role that a token brings is not the policy's to take."""
     own = declared.withColumn("declared", F.lit(True))
     return judged.join(own, ["principal", "principal_role"], "left").fillna(False, ["declared"])
 

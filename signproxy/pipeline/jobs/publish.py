@@ -1,4 +1,4 @@
-"""Make the tables of the warehouse tables of an Iceberg catalog, for whoever asks with something else than Spark."""
+"""Make the tables of the warehouse tables of an Iceberg catalog, for engines other than Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIMED = ("events", "s3_access", "access_attribution")
 def run(context: JobContext) -> Outcome:
     """Publish the tables that were asked for and have anything; all of them where none were."""
     try:
-        from signproxy.pipeline import iceberg  # noqa: PLC0415 - nobody else needs PyIceberg
+        from signproxy.pipeline import iceberg  # noqa: PLC0415 - no other job needs PyIceberg
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("signproxy"):
             raise

@@ -86,7 +86,7 @@ def stamp_days(requests: DataFrame) -> set[date]:
     """Return the days that the stamps say their events are of: the id of an event begins with its time."""
     digits = F.translate(F.substring("stamp", 1, 10), _CROCKFORD, _PLAIN)
     made = F.conv(digits, 32, 10).cast("long")
-    # Whoever makes up a stamp may name any time.
+    # A made-up stamp may name any time.
     sound = F.col("stamp").rlike(_STAMP)
     said = requests.where(sound).select(F.to_date(F.timestamp_millis(made)).alias("day")).distinct()
     found = {row["day"] for row in said.where(F.col("day") < F.lit("2200-01-01")).collect()}

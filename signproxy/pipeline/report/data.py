@@ -1,6 +1,6 @@
 """Hold what a report says as plain values, so that a page is made of them without Spark and without a warehouse.
 
-Text stands here as it was found: names, keys and addresses are a stranger's. Whoever shows it neutralises it.
+Text stands here as it was found: names, keys and addresses are a stranger's. What shows it neutralises it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     used: int = 0
     """In 90 days."""
     violations: int = 0
-    """Tables that vended keys reached and nobody asked for."""
+    """Tables that vended keys reached and no principal asked for."""
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):

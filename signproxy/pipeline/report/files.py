@@ -27,7 +27,7 @@ _LONGEST_CELL = 4096
 
 
 def write_report(data: ReportData, directory: Path) -> tuple[Path, ...]:
-    """Write the files and return where they are; the page last, so that whoever finds it finds the others."""
+    """Write the files and return where they are; the page last, so that once it is there, the others are."""
     tables = directory / TABLES
     tables.mkdir(parents=True, exist_ok=True)
     written = []

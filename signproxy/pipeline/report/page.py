@@ -84,7 +84,7 @@ def _environment() -> Environment:
 
 
 def _in_order(evidence: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return evidence as somebody asks for it: what, how it ended, who from where, and then by which ids."""
+    """Return evidence in the order of the questions: what, how it ended, who from where, and then by which ids."""
     place = {name: at for at, name in enumerate(_EVIDENCE)}
     return sorted(evidence.items(), key=lambda each: (place.get(each[0], len(place)), each[0]))
 

@@ -1,8 +1,8 @@
 """S3's server access log: lines of fields that are apart by spaces, two of them quoted, and nothing escaped.
 
-A CSV parser takes a line apart for an eighth of what a pattern costs, as long as nobody put quotes into a URL or a user
-agent. So each line is checked field by field, and only one that does not add up is taken apart by the pattern, which
-anchors what a client wrote between what S3 wrote.
+A CSV parser takes a line apart for an eighth of what a pattern costs, as long as no client put quotes into a URL or a
+user agent. So each line is checked field by field, and only one that does not add up is taken apart by the pattern,
+which anchors what a client wrote between what S3 wrote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MinIO's audit webhook: a JSON object per request, as whoever received them wrote them down, one on each line.
+"""MinIO's audit webhook: a JSON object per request, as its receiver wrote them down, one on each line.
 
 It repeats the request's headers, the signature among them: none of them is read.
 """

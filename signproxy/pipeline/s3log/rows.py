@@ -1,4 +1,4 @@
-"""Shape what a store's log says of a request, whichever store it is; and say what of it nobody should rely on.
+"""Shape what a store's log says of a request, whichever store it is; and say what of it is not to be relied on.
 
 Keys, user agents, queries and whatever else a client sends are an attacker's to choose. So each of them is taken
 apart by what the store itself wrote around it, and a row that does not add up is not guessed at.
@@ -36,14 +36,14 @@ CLAIMED_ERRORS = (
     "InvalidToken",
     "IncompleteSignature",
 )
-"""Errors after which nobody knows who asked: the name in the row is what the request claimed."""
+"""Errors after which it is not known who asked: the name in the row is what the request claimed."""
 
 
 class Quality:
     """What is wrong with a row that is kept all the same."""
 
     CLAIMED_KEY = "claimed_key"
-    """The signature was bad: the access key is what somebody claimed."""
+    """The signature was bad: the access key is what the caller claimed."""
     BYTES_UNKNOWN = "bytes_unknown"
     """The store does not say how much it sent."""
     STATUS_UNSURE = "status_unsure"
@@ -64,7 +64,7 @@ def read_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return the lines of files.
 
     Stores write down what clients send, whatever bytes these are. What is no UTF-8 would come out as a text that no
-    other reader of Parquet takes: one request could keep everybody from the whole table.
+    other reader of Parquet takes: one request could keep all other readers from the whole table.
     """
     return spark.read.text(list(paths)).select(
         F.make_valid_utf8("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")

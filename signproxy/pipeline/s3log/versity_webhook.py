@@ -1,4 +1,4 @@
-"""versitygw's webhook: a JSON object per request, as whoever received them wrote them down, one on each line.
+"""versitygw's webhook: a JSON object per request, as its receiver wrote them down, one on each line.
 
 What it says of itself is not all true: of a GET it counts no bytes, of a part of an object it says 200, and of a bad
 signature it names the access key that was claimed, without an owner of the bucket.
@@ -85,7 +85,7 @@ def said_by_versity(f: dict[str, Column], trap: Column) -> dict[str, Column]:
     """
     text = {name: F.nullif(f[name], F.lit("")) for name in ("owner", "bucket", "key", "requester", "error", "agent")}
     stamp = F.col("stamp")
-    # Nobody owns the bucket yet when a signature is found to be bad, or its key to be unknown.
+    # No owner of the bucket is logged yet when a signature is found to be bad, or its key to be unknown.
     claimed = text["error"].isin(*CLAIMED_ERRORS) | (text["owner"].isNull() & (f["status"] == 403))
     is_claimed = F.coalesce(claimed, F.lit(False))
     is_get = f["op"].isin("s3_GetObject", "GetObject") & (f["status"] == 200)

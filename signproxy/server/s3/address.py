@@ -20,7 +20,7 @@ class S3Address(NamedTuple):
 def address_of(host: str, target: str, base_domains: Collection[str]) -> S3Address:
     """Return the address of a request. Raise Refused for a path that names neither a bucket nor the service.
 
-    Nothing is decoded here: a bucket's name needs no escapes, and one that has some is a bucket that nobody has.
+    Nothing is decoded here: a bucket's name needs no escapes, and a name that has some is no bucket's.
     """
     path = target.partition("?")[0]
     if base_domains:

@@ -59,6 +59,6 @@ def _whole(status: int, body: bytes, origin: Origin, *, closes: bool) -> bytes:
         f"{'Connection: close' if closes else 'Connection: keep-alive'}\r\n"
     )
     if origin.method == _NO_BODY:
-        # Whoever asks for a head is told nothing but the status; a length would be that of an answer to GET.
+        # A client that asks for a head is told nothing but the status; a length would be that of an answer to GET.
         return f"{head}\r\n".encode("latin-1")
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body

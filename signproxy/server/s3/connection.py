@@ -25,7 +25,7 @@ LINGER_SECONDS = 2.0
 """For what is left of a refused body: the refusal reaches only a client that was heard out."""
 LINGER_STRANGER = 64 * 1024
 LINGER_KNOWN = 16 * 1024 * 1024
-"""Bytes of it that are read and forgotten: whoever is not known cannot make the server read more than a message."""
+"""Bytes of it that are read and forgotten: an unknown caller cannot make the server read more than a message."""
 
 _log = get_logger("signproxy.s3")
 
@@ -37,7 +37,7 @@ NO_REQUEST = frozenset({MessageFault.START_LINE, MessageFault.VERSION})
 
 
 class Serves(Protocol):
-    """Whoever answers requests."""
+    """The handler that answers requests."""
 
     limits: Limits
 
@@ -79,7 +79,7 @@ class Connection(Channel):
         self.sequels: Sequels | None = None
         """Serves requests that are like the last one; None where there was none that others can be like."""
         self.facts = Peer()
-        """What the connection itself says of whoever calls."""
+        """What the connection itself says of the caller."""
 
     # -- what the event loop calls -----------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class Connection(Channel):
             if self.unread():
                 self._handler.limits.connections.slow += 1
             if self.unsent():
-                # Whoever does not take his answer would not take the end of it either.
+                # A client that does not take its answer would not take the end of it either.
                 self.abort()
             self.close()
         except (ConnectionError, Truncated):

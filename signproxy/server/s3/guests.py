@@ -9,7 +9,7 @@ from signproxy.server.limits import Connections
 
 
 class Guest(Protocol):
-    """A connection, as whoever keeps all of them has it."""
+    """A connection, as `Guests`, which keeps all of them, has it."""
 
     def wind_down(self) -> None:
         """End now if nothing is in flight, else with the next answer."""

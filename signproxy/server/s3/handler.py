@@ -1,4 +1,4 @@
-"""Handle requests of the S3 listener: who calls, what for, may he, forward, record, answer."""
+"""Handle requests of the S3 listener: who calls, what for, is it allowed, forward, record, answer."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ class S3Handler:
         refused = self._record(turn, refused)
         reason = refused.reason
         if answer.begun or reason is Reason.CLIENT_GONE or guest.closed:
-            # Whoever has half an answer must not take what follows for the rest of it.
+            # A client that has half an answer must not take what follows for the rest of it.
             answer.closes = True
             guest.abort()
             return
@@ -281,7 +281,7 @@ class S3Handler:
             hold = self.limits.callers.penalty()
         if hold is not None and not await guest.hold_back(hold):
             answer.closes = True
-        # What nobody read of a body stands where the next request would.
+        # What was not read of a body stands where the next request would.
         answer.closes = answer.closes or not body.ended or guest.ending
         if not guest.closed:
             guest.write(refusal(s3_answer(refused), turn.origin, closes=answer.closes))

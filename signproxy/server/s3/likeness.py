@@ -45,8 +45,8 @@ class Likeness:
     def __init__(self, head: RequestHead, sent: Mapping[str, int], signed: Collection[int] | None) -> None:
         """`sent` are the places of headers among those that are sent on, by their names as spelled.
 
-        `signed` are the places of those that the caller's signature covers, where he signs: then it differs, and so
-        does its date.
+        `signed` are the places of those that the caller's signature covers, where there is one: then it differs,
+        and so does its date.
         """
         self._signed = frozenset(signed or ())
         self._start = f"{head.method} {head.target[: head.target.rfind('/') + 1]}"

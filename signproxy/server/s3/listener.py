@@ -50,7 +50,7 @@ class S3Listener:
             try:
                 listener._accepting.append(await accept_on(listener._connection, bound, certificate))
             except OSError as error:
-                # Two sockets may be bound to a port on which nobody listens yet.
+                # Two sockets may be bound to a port on which nothing listens yet.
                 problem = f"cannot listen on {address_of(bound)}: {error.strerror}"
                 listener.stop_accepting()
                 for each in sockets:

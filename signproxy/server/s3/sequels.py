@@ -1,6 +1,6 @@
 """Serve requests that are like one that was served, as they arrive: without a task, and without what is known.
 
-Only what differs is looked at: the name of the object, the caller's signature where he signs, and whatever may have
+Only what differs is looked at: the name of the object, the caller's signature where there is one, and whatever may have
 changed since: the policy, who vouches for the caller, the settings, and every limit. Whatever is not as expected is
 left to the general way, which begins anew with the same bytes: before the store is asked, as if nothing had happened;
 after that with the conversation that was begun.
@@ -80,7 +80,7 @@ class Precedent(msgspec.Struct, frozen=True, gc=False):
     passage: Passage
     """How it was judged, for an event that is no repetition of that one."""
     request_id: str
-    """What the client calls all of them; empty where he does not."""
+    """The one that the client gives all of them; empty where it gives none."""
 
 
 class Sequels:

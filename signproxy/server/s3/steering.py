@@ -3,7 +3,7 @@
 PyIceberg asks for a signature of its bulk deletes and never says which keys are meant. Signed, such a request would
 delete whatever its body says. Steered, it goes to the listener instead, signed with a key that signproxy issues for
 this one request: the client gets the signature and not the secret, and each key that it sends is judged as the
-caller's own request. What is handed out is therefore no authority, whoever asks.
+caller's own request. What is handed out is therefore no authority, whichever caller asks.
 """
 
 from __future__ import annotations

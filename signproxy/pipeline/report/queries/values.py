@@ -16,7 +16,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(column: str | Column) -> Column:
-    """Return a time as a number: Spark hands times over in the zone of whoever asks."""
+    """Return a time as a number: Spark hands times over in the zone of the process that asks."""
     return F.unix_micros(F.col(column) if isinstance(column, str) else column)
 
 

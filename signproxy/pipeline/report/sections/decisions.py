@@ -130,7 +130,7 @@ def rights(data: ReportData) -> Section:
         )
     violations = sum(one.violations for one in rights.reaches)
     if violations:
-        lead += f" Vended keys reached {plural(violations, 'table')} that nobody had asked for."
+        lead += f" Vended keys reached {plural(violations, 'table')} that no principal had asked for."
     reach = Twin(
         name="reach",
         caption="Tables that principals may reach, held by keys at one time, and used",

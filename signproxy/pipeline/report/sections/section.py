@@ -27,7 +27,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     is_open: bool = False
     """Whether the table is what is looked at, since there is no chart."""
     is_long: bool = False
-    """Whether the table is left out in print, where nobody scrolls."""
+    """Whether the table is left out in print, where there is no scrolling."""
 
 
 def nothing(anchor: str, title: str, nav: str, tables: str, job: str) -> Section:

@@ -185,9 +185,7 @@ def test_a_compaction_that_is_killed_loses_nothing(
     assert finish(filled.spark, filled.warehouse) == 0
 
 
-def test_somebody_else_who_writes_is_noticed(
-    filled: JobContext, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_writer_is_noticed(filled: JobContext, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an ingest writes while its day is put together would be gone."""
     staged = compaction._staged
 
@@ -196,7 +194,7 @@ def test_somebody_else_who_writes_is_noticed(
         return staged(session, copy, name)
 
     monkeypatch.setattr(compaction, "_staged", beside)
-    with pytest.raises(RuntimeError, match="somebody else"):
+    with pytest.raises(RuntimeError, match="something else wrote to it"):
         run(filled)
     monkeypatch.undo()
     assert any("beside" in row for row in _rows(filled.warehouse))

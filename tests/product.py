@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,18 +14,24 @@ from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink, MemorySink
 from signproxy.audit.trail import QUEUE_LIMIT, AuditTrail
 from signproxy.audit.trail_state import OnError
+from signproxy.config.settings import Settings, SigningSettings
+from signproxy.config.storage import StorageBinding
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
-from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.opaque import StaticToken, StaticTokens
+from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
 from signproxy.inventory.resolver import PolicyResolver, TableResolver
 from signproxy.inventory.source import MemoryPolicySource
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
-from signproxy.server.app import ClientCache, Handler
-from signproxy.signing.sign import RequestSigner
+from signproxy.sealing import SealingSecret
+from signproxy.server.app import Handler
+from signproxy.server.catalogs import Catalogs, learned_tables
+from signproxy.server.generation import Generation
+from signproxy.server.limits import Limits
+from signproxy.server.rooms import House, Process, assemble
+from signproxy.server.seals import seals_of
 from signproxy.telemetry.metrics import Metrics
 from tests.listening import Client, ClientOf, ListenerServer, started_client
 
@@ -162,31 +167,74 @@ class Product:
         authenticator: Authenticator | None = None,
         catalogs: tuple[str, ...] | None = None,
         queue: int = QUEUE_LIMIT,
+        settings: Settings | None = None,
     ) -> None:
         self.source = MemoryPolicySource(policy, single_issuer=True)
-        self.state = self.source.load(1)
+        state = self.source.load(1)
         self.sink = sink or MemorySink()
         self.trail = AuditTrail(self.sink, on_error=on_error, limit=queue)
         self.metrics = Metrics("test")
         self.credentials = FixedCredentials(session_token)
-        digests = {hashlib.sha256(token_of(name).encode()).hexdigest(): name for name in NAMES}
-        self.authenticator = authenticator or Authenticator(
-            (), StaticTokens({digest: StaticToken(name, (), catalogs) for digest, name in digests.items()})
-        )
-        self.gate = Gate(lambda: self.state, resolver or PolicyResolver(), accepted_unsafe, accepted_unhashed)
-        self.handler = Handler(
-            gate=self.gate,
-            authenticator=self.authenticator,
-            credentials=self.credentials,  # type: ignore[arg-type]  # the one method that the handler uses
-            signer=RequestSigner(signature_ttl),
-            recorder=Recorder(self.trail, self.metrics),
+        self.settings = settings or Settings()
+        self.settings = msgspec.structs.replace(
+            self.settings,
             public_url="https://sign.example/base/",
-            client_cache=ClientCache(reads=client_cache),
+            signing=SigningSettings(signature_ttl, client_cache=client_cache),
+            storages={
+                name: StorageBinding(
+                    "store",
+                    (),
+                    accept_unchecked_headers=name in accepted_unsafe,
+                    accept_unchecked_payload=name in accepted_unhashed,
+                )
+                for name in accepted_unsafe | accepted_unhashed
+            },
         )
-        self.handler.limits.backpressure.follow(self.trail)
+        self.secret = SealingSecret(b"x" * 32)
+        seals = seals_of(self.settings.context, (), self.secret)
+        digests = {hash_token(token_of(name)): StaticToken(name, (), catalogs) for name in NAMES}
+        self.authenticator = authenticator or Authenticator((), StaticTokens(digests), seals.table_tokens)
+        self.recorder = Recorder(self.trail, self.metrics)
+        self.house = House(state)
+        learned = learned_tables(self.house.current, self.settings.sightings, seals.sightings)
+        self.catalogs = Catalogs(learned, self.authenticator, self.recorder, self.metrics, None)
+        self.process = Process(
+            self.house.current,
+            self.authenticator,
+            self.credentials,  # type: ignore[arg-type]  # the one method that is called
+            self.recorder,
+            self.catalogs,
+            self.secret,
+            resolver=resolver or PolicyResolver(),
+        )
+        limits = Limits(self.settings.limits)
+        limits.backpressure.follow(self.trail)
+        self.handler = Handler(self.house, self.recorder, limits)
+        self.generation = Generation(self.settings, self.settings, "test", state, (), (), StaticTokens({}))
+        self.assemble()
+        self.gate = self.house.rooms.gate
         self._client: Client | None = None
         self.url = ""
         """Where the running server is."""
+
+    def assemble(self) -> None:
+        """Answer by rooms that are put together as a server does it."""
+        self.house.swap(assemble(self.generation, self.process))
+
+    def answer_by(self, **rooms: Any) -> None:
+        """Answer the API's requests by other rooms than those that the settings ask for."""
+        served = self.house.rooms
+        self.house.swap(served._replace(api=served.api._replace(**rooms)))
+
+    @property
+    def state(self) -> PolicyState:
+        """The policy in force."""
+        return self.house.current()
+
+    @state.setter
+    def state(self, state: PolicyState) -> None:
+        self.generation = msgspec.structs.replace(self.generation, state=state)
+        self.house.swap(self.house.rooms._replace(generation=self.generation))
 
     def events(self) -> list[AuditEvent]:
         """Wait until the trail has written all that it accepted, and return it."""

@@ -22,6 +22,7 @@ from tests.gate.cases import CASES, SEALED, Ask, judge
 from tests.gate.forward_cases import OF_THE_S3_LISTENER, OF_VOLUMES
 from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE
 from tests.identity.rig import NOW, authenticator, claims, public_issuer, remote_issuer, token
+from tests.places import placed
 from tests.product import SIGN_T1, Product, sign_message, token_of
 from tests.server.test_upstream_reasons import PROVOKED as BEHIND_AN_UPSTREAM
 
@@ -116,7 +117,7 @@ def _beside(waiting: str) -> Provoke:
 
     async def provoke(product: Product) -> int:
         product.handler.limits.replace(LimitSettings(in_flight=1, total_in_flight=1))
-        with product.handler.limits.waiting(waiting):
+        with placed(product.handler.limits.waiting, waiting):
             # A header name in lower case: only aiohttp's parser takes it, and what it parses may have to wait.
             headers = {"x-lower": "case"}
             return (await product.call("POST", SIGN_T1, headers=headers, body=msgspec.json.encode(sign_message())))[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from time import sleep
 
 import msgspec
 
@@ -13,8 +14,13 @@ from signproxy.errors import Reason
 Accepted = tuple[int, float, AuditEvent]
 """Sequence number, Unix time and event."""
 
-_AT_A_TIME = 256
-"""Events that are encoded in one go: in between the event loop has its turn."""
+_FEW_EVENTS = 64
+_PIECES = 8
+"""Events are encoded so few at a time, a third of a millisecond's work, and in so many pieces where they are many.
+
+In between the event loop has its turn: it would else wait for the five milliseconds after which the interpreter is
+given away. As long as that lasts the writer waits for it in turn, so that fewer pieces are what lets it catch up.
+"""
 
 _SHORT_USER_AGENT = MAX_USER_AGENT_BYTES // 4
 """No character takes more than four bytes, so these many need no counting."""
@@ -55,7 +61,13 @@ class LineEncoder:
 
     def encode(self, batch: Sequence[Accepted]) -> bytes:
         """Return one line per event. An event that cannot be written as it is leaves a line all the same."""
-        return b"".join([self._lines(batch[at : at + _AT_A_TIME]) for at in range(0, len(batch), _AT_A_TIME)])
+        size = max(_FEW_EVENTS, -(-len(batch) // _PIECES))
+        lines = []
+        for at in range(0, len(batch), size):
+            if at:
+                sleep(0)
+            lines.append(self._lines(batch[at : at + size]))
+        return b"".join(lines)
 
     def _lines(self, batch: Iterable[Accepted]) -> bytes:
         events = self._completed(batch)

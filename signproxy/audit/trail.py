@@ -19,7 +19,7 @@ from signproxy.telemetry.log import get_logger
 
 QUEUE_LIMIT = 16_384
 """Events that wait for the writer: most of a second of the most that one process serves, and at worst 30 MB."""
-GATHERED_EVENTS = 1_024
+GATHERED_EVENTS = 256
 BATCH_SECONDS = 0.05
 """A batch is written when there are this many events, or the first one has this age."""
 BATCH_EVENTS = 4_096

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from signproxy.audit.event import Kind
 from signproxy.audit.ids import new_event_id
 from signproxy.errors import Check, Reason, Refused
-from signproxy.gate.forwarded import BucketsShown, Passed
+from signproxy.gate.forwarded import BucketsShown
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.model import Allow, NamedTable, Subject, Target
@@ -45,8 +45,7 @@ async def explain(
     passage = Passage(Kind.SIGN, new_event_id(), "", "", "", gate.state)
     passage.subject, passage.bearer = subject, bearer
     try:
-        judged = gate.judge(passage, subject, address, target, wire)
-        allow = judged if isinstance(judged, Allow) else await judged
+        allow = await gate.judge(passage, subject, address, target, wire)
     except Refused as refused:
         reason, detail = refused.reason, refused.detail
         return Explanation(
@@ -62,8 +61,7 @@ async def explain_forwarded(gate: Gate, subject: Subject, wire: ForwardWire) -> 
     passage = Passage(Kind.FORWARD, new_event_id(), "", "", "", gate.state)
     passage.subject = subject
     try:
-        judged = gate.judge_forwarded(passage, subject, wire)
-        passed = judged if isinstance(judged, Passed | BucketsShown) else await judged
+        passed = await gate.judge_forwarded(passage, subject, wire)
     except Refused as refused:
         reason, detail = refused.reason, refused.detail
         return Explanation(

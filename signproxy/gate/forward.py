@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.begun import Waiting, begin
 from signproxy.gate.buckets import shown
 from signproxy.gate.bulk_delete import Deletable, judge_bulk
 from signproxy.gate.context import application_in
@@ -91,10 +91,7 @@ class _Question(Exception):
 
 
 class ForwardGate:
-    """The gate of the transparent way. The state is read once per attempt, so a reload never splits one.
-
-    Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
-    """
+    """The gate of the transparent way. The state is read once per attempt, so a reload never splits one."""
 
     __slots__ = ("_learned", "_reach", "_resolver", "_state")
 
@@ -104,15 +101,36 @@ class ForwardGate:
         self._learned = learned
         self._reach = Reach()
 
-    def judge(
-        self, passage: Passage, subject: Subject, wire: ForwardWire
-    ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
-        """Return what may be forwarded, at once unless a table must be asked for. Raise Refused."""
+    async def judge(self, passage: Passage, subject: Subject, wire: ForwardWire) -> Passed | BucketsShown:
+        """Return what may be forwarded; waits only where a table must be asked for, or for long work. Raise Refused.
+
+        What was waited for may have changed everything: what follows is judged by the policy then in force.
+        """
         passage.asked = wire
         passage.method = wire.method
         if not passage.application:
             passage.application = application_in(wire.headers)
-        return self._attempt(passage, subject, wire, _QUESTIONS)
+        if not wire.bucket:
+            async with one_at_a_time():
+                return await in_pieces(shown(passage, self._begin(passage), subject, wire))
+        if wire.body and wire.deletes is None:
+            async with one_at_a_time():
+                wire = replace(wire, deletes=await read_in_pieces(wire.body, FORWARDED))
+        for _ in range(_QUESTIONS + 1):
+            try:
+                passed: Passed | None
+                if wire.body is None:
+                    passed = self._judged(self._case(passage, subject, wire))
+                else:
+                    passed = await self._by_body(passage, subject, wire)
+            except _Question as question:
+                answer = question.answer
+            else:
+                if passed is not None:
+                    return passed
+                continue
+            await passage.waits_for(answer)
+        raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
 
     async def buckets(
         self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[StoreBucket]
@@ -131,8 +149,11 @@ class ForwardGate:
             if any(catalog.learning is not None for catalog in catalogs):
                 # What an upstream said of a table may end at any time.
                 return None
-            judged = self.judge(passage, subject, wire)
+            judged = begin(self.judge(passage, subject, wire))
         except Refused:
+            return None
+        if isinstance(judged, Waiting):
+            judged.close()
             return None
         if not isinstance(judged, Passed) or judged.observed is not None:
             return None
@@ -143,45 +164,20 @@ class ForwardGate:
         found = neighbours(catalogs, request)
         return None if found is None else (judged, found)
 
-    def _attempt(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
-    ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
-        if not wire.bucket:
-            return self._shown(passage, subject, wire)
-        if wire.body is not None:
-            return self._attempt_bulk(passage, subject, wire, questions)
-        try:
-            return self._judged(self._case(passage, subject, wire))
-        except _Question as question:
-            return self._once_answered(passage, subject, wire, question.answer, questions)
+    async def _by_body(self, passage: Passage, subject: Subject, wire: ForwardWire) -> Passed | None:
+        """Judge a request by its body, which takes a while. One at a time: others have their turn in between.
 
-    async def _shown(self, passage: Passage, subject: Subject, wire: ForwardWire) -> BucketsShown:
+        None where the policy changed meanwhile: what was granted when it began may be revoked.
+        """
         async with one_at_a_time():
-            return await in_pieces(shown(passage, self._begin(passage), subject, wire))
-
-    async def _attempt_bulk(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, questions: int
-    ) -> Passed | BucketsShown:
-        """Judge a request by its body, which takes a while. One at a time: others have their turn in between."""
-        async with one_at_a_time():
-            if wire.body and wire.deletes is None:
-                wire = replace(wire, deletes=await read_in_pieces(wire.body, FORWARDED))
             case = self._case(passage, subject, wire)
             try:
-                try:
-                    passed = await self._bulk(case)
-                except Refused as refused:
-                    if not _is_excused(case, refused.reason):
-                        raise
-                    passed = observed(passage, subject, case.reached[0].storage, wire, refused)
-            except _Question as question:
-                asked = question.answer
-            else:
-                if self._state() is case.state:
-                    return _settled(case, passed)
-                # What was granted when it began may be revoked.
-                asked = asyncio.sleep(0)
-        return await self._once_answered(passage, subject, wire, asked, questions)
+                passed = await self._bulk(case)
+            except Refused as refused:
+                if not _is_excused(case, refused.reason):
+                    raise
+                passed = observed(passage, subject, case.reached[0].storage, wire, refused)
+            return _settled(case, passed) if self._state() is case.state else None
 
     def _begin(self, passage: Passage) -> PolicyState:
         state = self._state()
@@ -194,15 +190,6 @@ class ForwardGate:
         reached = self._reach.of(state, subject, wire.bucket)
         passage.catalog = reached[0].catalog.name
         return _Case(passage, subject, wire, state, reached)
-
-    async def _once_answered(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, answer: Awaitable[object], questions: int
-    ) -> Passed | BucketsShown:
-        await answer
-        if not questions:
-            raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
-        judged = self._attempt(passage, subject, wire, questions - 1)
-        return judged if isinstance(judged, Passed | BucketsShown) else await judged
 
     def _judged(self, case: _Case) -> Passed:
         try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.address import CatalogAddress, known_catalog
+from signproxy.gate.begun import Waiting, begin
 from signproxy.gate.calls import WHOLE_CATALOG, CallPlace, admit_call, may_see
 from signproxy.gate.forward import ForwardGate
 from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
@@ -21,7 +22,6 @@ from signproxy.inventory.resolver import TableResolver
 from signproxy.model import Allow, Deny, Principal, Subject, TableId, Target
 from signproxy.policy.catalog import Catalog, CatalogKind, Table
 from signproxy.policy.decide import decide
-from signproxy.policy.learning import Learning
 from signproxy.policy.neighbours import Neighbours
 from signproxy.policy.standing import Standing, restricted
 from signproxy.policy.state import PolicyState
@@ -53,21 +53,8 @@ class _Admission(msgspec.Struct, frozen=True, gc=False):
     catalog: Catalog
 
 
-class _Asked(msgspec.Struct, frozen=True, gc=False):
-    """A request as it came, for beginning anew with it."""
-
-    passage: Passage
-    subject: Subject
-    address: CatalogAddress
-    target: Target
-    wire: WireRequest
-
-
 class Gate:
-    """Catalog, classify, resolve, judge; the state is read once per request, so a reload never splits one.
-
-    Where an upstream had to be asked, the request begins anew: it is judged by the policy then in force.
-    """
+    """Catalog, classify, resolve, judge; the state is read once per attempt, so a reload never splits one."""
 
     __slots__ = (
         "_accepted_unhashed",
@@ -101,34 +88,36 @@ class Gate:
         """The policy in force."""
         return self._state()
 
-    def judge(
+    async def judge(
         self, passage: Passage, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest
-    ) -> Allow | Awaitable[Allow]:
-        """Return the `Allow`, at once unless a table must be asked for; refuse otherwise."""
+    ) -> Allow:
+        """Return the `Allow`; waits only where a table must be asked for. Raise Refused.
+
+        What was waited for may have changed everything: what follows is judged by the policy then in force.
+        """
         passage.target = target
         passage.wire = wire
-        state = self._state()
-        passage.judged_by(state)
-        admitted = self._admitted.get((id(subject.effective), id(address)))
-        if (
-            admitted is not None
-            and admitted.state is state
-            and admitted.effective is subject.effective
-            and admitted.caller is subject.caller
-            and admitted.address is address
-        ):
-            catalog = admitted.catalog
-            passage.catalog = catalog.name
-        else:
-            catalog = self._admit(passage, state, subject, address)
-        if catalog.learning is not None:
-            asked = _Asked(passage, subject, address, target, wire)
-            return self._judge_learned(asked, state, catalog, catalog.learning, _QUESTIONS)
-        passage.request = request = classify(catalog.endpoints, wire)
-        owners = self._resolver.resolve(catalog, target, request)
-        if isinstance(owners, tuple):
-            return self._decide(passage, state, catalog, subject, owners, request)
-        return self._judge_later(passage, state, catalog, subject, owners, request)
+        for _ in range(_QUESTIONS + 1):
+            state = self._state()
+            passage.judged_by(state)
+            catalog = self._admitted_to(passage, state, subject, address)
+            passage.request = request = classify(catalog.endpoints, wire)
+            learning = catalog.learning
+            if learning is None:
+                owners = self._resolver.resolve(catalog, target, request)
+                if not isinstance(owners, tuple):
+                    owners = await passage.waits_for(owners)
+                return self._decide(passage, state, catalog, subject, owners, request)
+            if subject.caller.scope is not None:
+                check_target(subject.caller.scope, catalog, target)
+            found = self._learned.resolve(catalog, learning, subject, target, request, passage.bearer, passage.carried)
+            if isinstance(found, Found):
+                return self._decide(passage, state, catalog, subject, found.owners, request, found.standing)
+            if isinstance(found, Deny):
+                passage.deny = found
+                raise Refused(found.reason, found.detail)
+            await passage.waits_for(found)
+        raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
 
     async def judge_bulk(
         self, passage: Passage, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest
@@ -143,14 +132,13 @@ class Gate:
                 body=wire.body,
                 deletes=await read_in_pieces(wire.body or "", STRICT),
             )
-            judged = self.judge(passage, subject, address, target, wire)
-        return judged if isinstance(judged, Allow) else await judged
+            judged = begin(self.judge(passage, subject, address, target, wire))
+        # Others have their turn at long work while this one waits for an upstream.
+        return await judged if isinstance(judged, Waiting) else judged
 
-    def judge_forwarded(
-        self, passage: Passage, subject: Subject, wire: ForwardWire
-    ) -> Passed | BucketsShown | Awaitable[Passed | BucketsShown]:
+    async def judge_forwarded(self, passage: Passage, subject: Subject, wire: ForwardWire) -> Passed | BucketsShown:
         """Return what may be forwarded of a request to the S3 listener, or the buckets to show. Raise Refused."""
-        return self._forward.judge(passage, subject, wire)
+        return await self._forward.judge(passage, subject, wire)
 
     def neighbours(self, passage: Passage, subject: Subject, wire: ForwardWire) -> tuple[Passed, Neighbours] | None:
         """Return what may be forwarded, and for which other keys that holds; None where it is not known to."""
@@ -161,6 +149,20 @@ class Gate:
     ) -> BucketsShown:
         """Return the buckets to show once stores told of theirs. Raise Refused."""
         return await self._forward.buckets(passage, subject, wire, told)
+
+    def _admitted_to(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
+        """Return the catalog, its checks having passed now or, for these very values, before."""
+        admitted = self._admitted.get((id(subject.effective), id(address)))
+        if (
+            admitted is not None
+            and admitted.state is state
+            and admitted.effective is subject.effective
+            and admitted.caller is subject.caller
+            and admitted.address is address
+        ):
+            passage.catalog = admitted.catalog.name
+            return admitted.catalog
+        return self._admit(passage, state, subject, address)
 
     def _admit(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Run the checks of the catalog, and remember that they passed for these very values."""
@@ -200,47 +202,6 @@ class Gate:
         if catalog is not None and await self._learned.is_restricted(catalog, subject, passage.bearer, table):
             passage.deny = restricted(table)
             raise Refused(passage.deny.reason, passage.deny.detail)
-
-    def _judge_learned(
-        self, asked: _Asked, state: PolicyState, catalog: Catalog, learning: Learning, questions: int
-    ) -> Allow | Awaitable[Allow]:
-        """Judge a request where an upstream tells of the tables."""
-        passage, subject, target = asked.passage, asked.subject, asked.target
-        passage.request = request = classify(catalog.endpoints, asked.wire)
-        if subject.caller.scope is not None:
-            check_target(subject.caller.scope, catalog, target)
-        found = self._learned.resolve(catalog, learning, subject, target, request, passage.bearer, passage.carried)
-        if isinstance(found, Found):
-            return self._decide(passage, state, catalog, subject, found.owners, request, found.standing)
-        if isinstance(found, Deny):
-            passage.deny = found
-            raise Refused(found.reason, found.detail)
-        return self._judge_once_answered(asked, found, questions)
-
-    async def _judge_once_answered(self, asked: _Asked, answer: Awaitable[None], questions: int) -> Allow:
-        """Wait for an upstream, then begin anew: the policy may have changed, and the tables have."""
-        await answer
-        if not questions:
-            raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
-        state = self._state()
-        asked.passage.judged_by(state)
-        catalog = self._admit(asked.passage, state, asked.subject, asked.address)
-        if catalog.learning is None:
-            judged = self.judge(asked.passage, asked.subject, asked.address, asked.target, asked.wire)
-        else:
-            judged = self._judge_learned(asked, state, catalog, catalog.learning, questions - 1)
-        return judged if isinstance(judged, Allow) else await judged
-
-    async def _judge_later(
-        self,
-        passage: Passage,
-        state: PolicyState,
-        catalog: Catalog,
-        subject: Subject,
-        owners: Awaitable[tuple[Table, ...]],
-        request: S3Request,
-    ) -> Allow:
-        return self._decide(passage, state, catalog, subject, await owners, request)
 
     def _decide(
         self,

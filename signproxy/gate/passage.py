@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Coroutine
 from time import perf_counter_ns, time
+from typing import TypeVar
 
 from signproxy.audit.event import Kind
+from signproxy.gate.begun import in_task
+from signproxy.gate.lease import Lease, Places
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.inventory.asked import Carried
 from signproxy.model import Allow, Deny, Subject, Target
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.request import S3Request, WireRequest
+
+T = TypeVar("T")
 
 
 class Passage:
@@ -33,6 +39,7 @@ class Passage:
         "expires_at",
         "judged_ns",
         "kind",
+        "lease",
         "method",
         "outcome",
         "policy_epoch",
@@ -48,6 +55,7 @@ class Passage:
         "table_uuid",
         "target",
         "user_agent",
+        "waits_among",
         "wall",
         "wire",
     )
@@ -95,9 +103,25 @@ class Passage:
         self.allow: Allow | None = None
         self.deny: Deny | None = None
         self.carried: Carried | None = None
+        self.lease = Lease()
+        self.waits_among: Places | None = None
+        """The places of which it takes one before it waits; None where it has what it needs."""
 
     def judged_by(self, state: PolicyState) -> None:
         """Take note of the policy that the request is judged by from now on; its event names the last one."""
         self.policy_rev = state.rev
         self.policy_epoch = state.epoch
         self.decided_ns = perf_counter_ns()
+
+    async def waits_for(self, answer: Awaitable[T]) -> T:
+        """Return an answer once it is there, with a place among the requests that wait. Raise Refused without one."""
+        places = self.waits_among
+        if places is not None and self.subject is not None:
+            try:
+                self.lease.take(places, self.subject.caller.name)
+            except BaseException:
+                if isinstance(answer, Coroutine):
+                    answer.close()
+                raise
+        await in_task()
+        return await answer

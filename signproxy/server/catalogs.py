@@ -50,60 +50,53 @@ class Catalogs:
         self._authenticator = authenticator
         self._recorder = recorder
         self._metrics = metrics
-        self._upstreams = Upstreams(metrics.upstream_seconds.observe)
-        self._learned, self._file = learned
+        self.upstreams = Upstreams(metrics.upstream_seconds.observe)
+        self.learned, self._file = learned
         self._journal = None if self._file is None else SightingsJournal(self._file)
-        self._learned.registry.on_change = None if self._journal is None else self._journal.note
-        self._loader = UpstreamLoader(self._upstreams)
-        self.resolver = LearnedResolver(self._learned, self._loader)
-        self.sightings = Sightings(self._learned.take, share)
+        self.learned.registry.on_change = None if self._journal is None else self._journal.note
+        self.loader = UpstreamLoader(self.upstreams)
+        self.resolver = LearnedResolver(self.learned, self.loader)
+        self.sightings = Sightings(self.learned.take, share)
         if share is not None:
             self.resolver.share(lambda live, asked: self.sightings.tell(live, asked=asked))
-        self._facade: Facade | None = None
-        self._inventories = InventoryKeeper(self._learned, self._upstreams, self._file)
-        show_catalogs(metrics, self._upstreams, self._learned)
-        show_inventories(metrics, self._inventories.states)
+        self._seen = Seen(self.sightings, self.learned, self.loader, self.resolver.departures)
+        self.inventories = InventoryKeeper(self.learned, self.upstreams, self._file)
+        show_catalogs(metrics, self.upstreams, self.learned)
+        show_inventories(metrics, self.inventories.states)
 
-    @property
-    def facade(self) -> Facade | None:
-        """What answers catalog calls; None where no catalog has an upstream."""
-        return self._facade if self._upstreams.any else None
-
-    def reconfigure(self, settings: Settings, seals: Seals, gate: Gate) -> None:
-        """Answer by other settings from the next call on."""
+    def facade(self, settings: Settings, seals: Seals, gate: Gate) -> Facade | None:
+        """Return what answers catalog calls; None where no catalog has an upstream."""
+        if not self.upstreams.any:
+            return None
         context = settings.context
         seconds = float(context.table_token_seconds) if context.table_tokens else None
         public, listener = settings.advertised_url, settings.s3.client_url
-        granting = Granting(self._authenticator, seals.contexts, public, seconds, listener)
-        if self._facade is not None:
-            self._facade.reconfigure(gate=gate, granting=granting)
-            return
-        self._facade = Facade(
+        return Facade(
             gate=gate,
-            granting=granting,
+            granting=Granting(self._authenticator, seals.contexts, public, seconds, listener),
             authenticator=self._authenticator,
-            upstreams=self._upstreams,
-            seen=Seen(self.sightings, self._learned, self._loader, self.resolver.departures),
+            upstreams=self.upstreams,
+            seen=self._seen,
             recorder=self._recorder,
             calls=self._metrics.catalog_calls,
         )
 
     async def prepare(self, specs: Iterable[UpstreamSpec]) -> PreparedUpstreams:
         """Make what would take the place of the upstreams in force."""
-        return await self._upstreams.prepare(specs)
+        return await self.upstreams.prepare(specs)
 
     def commit(self, prepared: PreparedUpstreams) -> None:
         """Put what was prepared in force, and forget what former upstreams told."""
-        for catalog in self._upstreams.commit(prepared):
-            self._learned.forget(catalog)
+        for catalog in self.upstreams.commit(prepared):
+            self.learned.forget(catalog)
         specs = [bound.upstream.spec for bound in prepared.bound.values()]
         for spec in specs:
-            self._learned.registry.note_upstream(spec.catalog, digest_of_upstream(spec))
-        self._inventories.require(specs)
+            self.learned.registry.note_upstream(spec.catalog, digest_of_upstream(spec))
+        self.inventories.require(specs)
 
     async def discard(self, prepared: PreparedUpstreams) -> None:
         """Give up what was prepared."""
-        await self._upstreams.discard(prepared)
+        await self.upstreams.discard(prepared)
 
     def reports(self) -> tuple[UpstreamReport, ...]:
         """Tell how the upstreams are doing, and how many tables are known of each."""
@@ -115,37 +108,36 @@ class Catalogs:
                 health.last_failure_at,
                 health.problem,
                 health.in_flight,
-                len(self._learned.ground.of(health.catalog).by_name),
-                self._inventories.report(health.catalog),
+                len(self.learned.ground.of(health.catalog).by_name),
+                self.inventories.report(health.catalog),
             )
-            for health in self._upstreams.reports()
+            for health in self.upstreams.reports()
         )
 
     def problems(self) -> dict[str, str]:
         """Return what keeps the process from being ready: inventories that are missing, where the settings want any."""
-        return {"inventory": self._inventories.problem()} if self._inventories.states else {}
+        return {"inventory": self.inventories.problem()} if self.inventories.states else {}
 
     @property
     def sightings_problem(self) -> str:
         """Why what is learned does not outlive this process, where it should; empty where it does."""
-        if self._learned.registry.full:
+        if self.learned.registry.full:
             return "more tables than are remembered (`sightings.max_tables`): the places of new ones are not kept"
         return "" if self._journal is None else self._journal.problem
 
     @property
     def alarms(self) -> int:
         """Locations that were not believed, since the start."""
-        return sum(self._learned.alarms.counts.values())
+        return sum(self.learned.alarms.counts.values())
 
     async def aclose(self) -> None:
         """End every question and connection."""
-        if self._facade is not None:
-            await self._facade.aclose()
-        await self._inventories.aclose()
+        await self._seen.later.aclose()
+        await self.inventories.aclose()
         await self.resolver.aclose()
         if self._journal is not None:
             await self._journal.aclose()
-        await self._upstreams.aclose()
+        await self.upstreams.aclose()
 
 
 def learned_tables(

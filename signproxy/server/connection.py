@@ -10,14 +10,13 @@ from typing import Any, Protocol, cast, runtime_checkable
 from aiohttp import web
 
 from signproxy.config.settings import LimitSettings
-from signproxy.server.exchange import Connection, Parsed
+from signproxy.gate.begun import Waiting
+from signproxy.server.exchange import Connection
+from signproxy.server.guests import Guests
 from signproxy.server.limits import Limits
 from signproxy.server.plain import Head
 from signproxy.server.reply import Reply
 from signproxy.server.wire import not_http
-
-STRANGERS_SHARE = 2
-"""Of all connections one in two may be a stranger's; for one more the oldest of them ends, so that callers get in."""
 
 _LAST_SECONDS = 0.1
 """For handlers to notice that they are cancelled, once all other time is up."""
@@ -25,10 +24,10 @@ _LAST_SECONDS = 0.1
 
 @runtime_checkable
 class AtOnce(Protocol):
-    """A handler that may answer without waiting."""
+    """A handler that may answer without a task."""
 
-    def at_once(self, head: Head, remote: str, body: bytes) -> Reply | None:
-        """Return the answer, or None where something has to be waited for."""
+    def at_once(self, head: Head, remote: str, body: bytes) -> Reply | Waiting[Reply] | None:
+        """Return the answer, or what waits for it; None for a request that is aiohttp's."""
         ...
 
     async def __call__(self, request: web.BaseRequest) -> Reply:
@@ -46,6 +45,33 @@ class Limited(Protocol):
         ...
 
 
+class Parsed(web.RequestHandler):
+    """aiohttp's side of a connection."""
+
+    __slots__ = ("_server", "connection")
+
+    def __init__(self, server: DirectServer, connection: Connection, **options: Any) -> None:
+        super().__init__(server, **options)
+        self.connection = connection
+        self._server = server
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer, later if the answer is to be held back."""
+        if isinstance(resp, Reply):
+            await self.connection.hold_back(resp)
+        return await super().finish_response(request, resp, start_time)
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP as any other refusal of a stranger."""
+        if status != 400:
+            return super().handle_error(request, status, exc, message)
+        return self._server.not_http(self, exc)
+
+
 class DirectServer(web.Server):
     """A server whose connections answer at once where they can."""
 
@@ -56,9 +82,7 @@ class DirectServer(web.Server):
         self._handler = handler
         # Connections end idleness themselves. An unwanted body is let in by the handler, within its limits.
         self._options = {**options, "lingering_time": 0.0, "loop": self._loop}
-        self._open: dict[Connection, None] = {}
-        self._strangers: dict[Connection, None] = {}
-        self._ending = False
+        self.guests: Guests[Connection] = Guests(self.limits.connections)
         self._emptied: asyncio.Future[None] | None = None
         self._log_again = 0.0
 
@@ -68,34 +92,14 @@ class DirectServer(web.Server):
 
     def opened(self, connection: Connection) -> None:
         """Count a connection, or end it if there are too many."""
-        counts = self.limits.connections
-        if counts.open >= counts.limit:
-            counts.surplus += 1
-            connection.abort()
-            return
-        counts.open += 1
-        self._open[connection] = None
-        self._strangers[connection] = None
-        if len(self._strangers) > counts.limit // STRANGERS_SHARE:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            counts.surplus += 1
-            oldest.abort()
-        if self._ending:
+        if self.guests.arrive(connection) and self.guests.ending:
             # It came while the listener was being closed. The way through aiohttp ends with its answer.
             connection.leave_to_aiohttp()
 
-    def known(self, connection: Connection) -> None:
-        """Take note that a connection is a caller's."""
-        self._strangers.pop(connection, None)
-
     def closed(self, connection: Connection) -> None:
         """Uncount a connection."""
-        self._strangers.pop(connection, None)
-        if connection in self._open:
-            del self._open[connection]
-            self.limits.connections.open -= 1
-        if self._emptied is not None and not self._open and not self._emptied.done():
+        self.guests.leave(connection)
+        if self._emptied is not None and not self.guests.open and not self._emptied.done():
             self._emptied.set_result(None)
 
     def parsed(self, connection: Connection) -> Parsed:
@@ -115,25 +119,25 @@ class DirectServer(web.Server):
 
     @property
     def leaves_unread(self) -> bool:
-        """Whether a request waits for the audit trail to catch up."""
-        return any(connection.is_left_unread for connection in self._open)
+        """Whether a request is left unread for a moment, or waits in a task of its own."""
+        return any(connection.is_left_unread for connection in self.guests.all())
 
     def pre_shutdown(self) -> None:
         """Close what is idle, and let everything else end with its answer."""
-        self._ending = True
-        for connection in list(self._open):
-            connection.wind_down()
+        self.guests.wind_down()
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's signature
         """Wait for what is in flight, then end it."""
-        if self._open:
+        if self.guests.open:
             self._emptied = self._loop.create_future()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._emptied
         await super().shutdown(_LAST_SECONDS)
-        for connection in list(self._open):
-            connection.abort()
+        tasks = [connection.task for connection in self.guests.all() if connection.task is not None]
+        self.guests.end()
+        # Each has an event to write.
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, request: web.BaseRequest) -> Reply:
         connection = cast("Parsed", request.protocol).connection
@@ -143,6 +147,6 @@ class DirectServer(web.Server):
         finally:
             connection.end()
         connection.note(reply)
-        if self._ending:
+        if self.guests.ending:
             reply.closes = True
         return reply

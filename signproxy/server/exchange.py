@@ -4,6 +4,12 @@ aiohttp makes a task, a request and a writer for each request, which costs more 
 together; and a parser and a task for each connection, which a flood of connections would make it pay for. A request
 that came in one piece, in the plainest form of HTTP/1.1, needs none of them. Any other one goes to aiohttp, and so
 does everything that follows on its connection.
+
+    reading ──plain──> answered ──────────────> reading
+       │                  ├─has to wait──> task ──> reading       (nothing is read meanwhile)
+       │                  └─held back──> timer ───> reading       (nothing is read meanwhile)
+       ├─trail behind──> left unread ─────────> reading           (nothing is read meanwhile)
+       └─anything else──> aiohttp's, to its end
 """
 
 from __future__ import annotations
@@ -11,16 +17,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from aiohttp import web
-
+from signproxy.gate.begun import Waiting
 from signproxy.server.plain import Heads
 from signproxy.server.reply import Reply
 from signproxy.transfer.outbox import outbox_of
 
 if TYPE_CHECKING:
-    from signproxy.server.connection import AtOnce, DirectServer
+    from signproxy.server.connection import AtOnce, DirectServer, Parsed
     from signproxy.server.limits import Hold
 
 MAX_UNREAD = 64 * 1024
@@ -64,6 +69,7 @@ class Connection(asyncio.Protocol):
         "_server",
         "_soon",
         "_stranger",
+        "_task",
         "_unread",
         "_waiting",
         "_wire",
@@ -93,6 +99,7 @@ class Connection(asyncio.Protocol):
         self._waiting: asyncio.Future[None] | None = None
         self._parsed: Parsed | None = None
         self._dependent: asyncio.Task[object] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._requests = 0
         self._writing_paused = False
 
@@ -115,8 +122,9 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self.release()
-        if self._dependent is not None:
-            self._dependent.cancel()
+        for task in (self._dependent, self._task):
+            if task is not None:
+                task.cancel()
         parsed, self._parsed = self._parsed, None
         if parsed is not None:
             parsed.connection_lost(exc)
@@ -124,6 +132,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer a plain request at once, or hand this and all that follows to aiohttp."""
+        if self._task is not None:
+            # Reading has stopped; it was on its way.
+            self._unread += data
+            return
         if self._backpressure.is_on:
             self._leave_unread(data)
             return
@@ -133,11 +145,11 @@ class Connection(asyncio.Protocol):
             if plain is not None and len(plain[1]) <= AT_ONCE and self._wire.get_write_buffer_size() <= MAX_UNREAD:
                 head, body = plain
                 reply = handler.at_once(head, self._remote, body)
+                if isinstance(reply, Waiting):
+                    self._wait(reply)
+                    return
                 if reply is not None:
-                    if self._stranger:
-                        self.note(reply)
-                    if reply.hold is None or not self._hold(reply, reply.hold):
-                        self._send(reply)
+                    self._answer(reply)
                     return
             self.leave_to_aiohttp()
         parsed = self._parsed
@@ -201,7 +213,7 @@ class Connection(asyncio.Protocol):
         if self._stranger and (reply.status in _KNOWN if reply.known is None else reply.known):
             self._stranger = False
             self._idle_limit = self._server.idle_limit
-            self._server.known(self)
+            self._server.guests.known(self)
 
     async def hold_back(self, reply: Reply) -> None:
         """Wait as long as an answer of aiohttp's is held back."""
@@ -240,13 +252,13 @@ class Connection(asyncio.Protocol):
         if not self._wire.is_closing():
             self._at_once = self._handler
             self._send(reply)
-            self._wire.resume_reading()
+            self._read_again()
 
     def wind_down(self) -> None:
         """End now if nothing is in flight, else with the next answer."""
         if self._held is not None:
             self._held.closes = True
-        elif self._unread and self._parsed is None:
+        elif self._unread and self._parsed is None and self._task is None:
             # Read once the audit trail has caught up. The way through aiohttp ends with its answer.
             self.leave_to_aiohttp()
         if self._is_idle:
@@ -264,13 +276,24 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End whatever is under way."""
+        if self._task is not None:
+            self._task.cancel()
         self.send_now()
         self._wire.abort()
 
+    def cancel(self) -> None:
+        """End the connection, and whatever is under way on it."""
+        self.abort()
+
+    @property
+    def task(self) -> asyncio.Task[None] | None:
+        """What answers a request that had to wait."""
+        return self._task
+
     @property
     def is_left_unread(self) -> bool:
-        """Whether a request came that is not read, because the audit trail is behind."""
-        return bool(self._unread)
+        """Whether a request came that is not read yet, or is not answered yet."""
+        return bool(self._unread) or self._task is not None
 
     def send_now(self) -> None:
         """Send the answer that was to be sent with those of other connections."""
@@ -295,6 +318,36 @@ class Connection(asyncio.Protocol):
             self.send_now()
             self._wire.close()
 
+    def _answer(self, reply: Reply) -> None:
+        if self._stranger:
+            self.note(reply)
+        if reply.hold is None or not self._hold(reply, reply.hold):
+            self._send(reply)
+
+    def _wait(self, waiting: Waiting[Reply]) -> None:
+        """Let a request that has to wait go on in a task, and read nothing until it is answered."""
+        self._wire.pause_reading()
+        self.begin()
+        self._task = self._loop.create_task(self._answer_later(waiting))
+
+    async def _answer_later(self, waiting: Waiting[Reply]) -> None:
+        reply = None
+        try:
+            reply = await waiting
+        finally:
+            self._task = None
+            self.end()
+            if reply is None:
+                # It was cancelled, and has its event.
+                self._wire.abort()
+        if self._wire.is_closing():
+            return
+        if self._server.guests.ending:
+            reply.closes = True
+        self._answer(reply)
+        if self._held is None and not self._wire.is_closing():
+            self._read_again()
+
     def _leave_unread(self, data: bytes) -> None:
         """Keep what was received until the audit trail has caught up, and receive no more."""
         self._unread += data
@@ -307,7 +360,8 @@ class Connection(asyncio.Protocol):
         if not self._wire.is_closing():
             # Before the data is taken: whatever that makes of it may end or stop reading again.
             self._wire.resume_reading()
-            self.data_received(data)
+            if data:
+                self.data_received(data)
 
     def _hold(self, reply: Reply, hold: Hold) -> bool:
         """Keep an answer back, and read nothing meanwhile; False if too many are kept, which ends the connection."""
@@ -338,30 +392,3 @@ class Connection(asyncio.Protocol):
             self._idle_timer = self._loop.call_later(left, self._close_if_idle)
         else:
             self.close()
-
-
-class Parsed(web.RequestHandler):
-    """aiohttp's side of a connection."""
-
-    __slots__ = ("_server", "connection")
-
-    def __init__(self, server: DirectServer, connection: Connection, **options: Any) -> None:
-        super().__init__(server, **options)
-        self.connection = connection
-        self._server = server
-
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """Answer, later if the answer is to be held back."""
-        if isinstance(resp, Reply):
-            await self.connection.hold_back(resp)
-        return await super().finish_response(request, resp, start_time)
-
-    def handle_error(
-        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
-    ) -> web.StreamResponse:
-        """Answer what is no HTTP as any other refusal of a stranger."""
-        if status != 400:
-            return super().handle_error(request, status, exc, message)
-        return self._server.not_http(self, exc)

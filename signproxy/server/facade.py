@@ -114,13 +114,6 @@ class Facade:
         self._recorder = recorder
         self._answers = CallAnswers(gate, granting, seen, recorder)
         self._calls = calls
-        self._later: set[asyncio.Task[None]] = set()
-
-    def reconfigure(self, *, gate: Gate, granting: Granting) -> None:
-        """Answer by other settings from the next call on."""
-        self._gate = gate
-        self._granting = granting
-        self._answers = CallAnswers(gate, granting, self._seen, self._recorder)
 
     def carried(self, context: str, subject: Subject, now: float) -> CarriedContext:
         """Return what a sign request brought back, to be opened once it is needed."""
@@ -130,15 +123,10 @@ class Facade:
         """Count a call that was answered."""
         self._calls.labels(call, f"{status // 100}xx").inc()
 
-    async def aclose(self) -> None:
-        """Wait for what is still being told of calls whose callers are gone."""
-        await asyncio.gather(*self._later, return_exceptions=True)
-
     async def config(
         self,
         passage: Passage,
         subject: Subject,
-        token: str,
         address: CatalogAddress,
         request: web.BaseRequest,
     ) -> Reply | None:
@@ -149,7 +137,7 @@ class Facade:
             return None
         catalog, bound = found
         passage.kind, passage.method, passage.call = Kind.CATALOG, request.method, _CONFIG.kind.name.lower()
-        authorization = await self._authorization(passage, subject, token, bound)
+        authorization = await bound.upstream.authorization(passage.bearer, subject.caller.expires_at)
         headers = self._headers(passage, request, bound, authorization)
         target = bound.paths.config_target_of(warehouse) if warehouse else bound.paths.config_target
         question = Question("GET", target, headers, within=bound.upstream.spec.times.answer)
@@ -184,7 +172,6 @@ class Facade:
         self,
         passage: Passage,
         subject: Subject,
-        token: str,
         address: CatalogAddress,
         call: CatalogCall,
         request: web.BaseRequest,
@@ -210,7 +197,7 @@ class Facade:
             # Keys that the upstream made would be thrown away.
             self._recorder.passed(passage, 200)
             return Reply(200, f"{JSON}{lines_of((), passage.request_id)}", _NO_CREDENTIALS)
-        authorization = await self._authorization(passage, subject, token, bound)
+        authorization = await bound.upstream.authorization(passage.bearer, subject.caller.expires_at)
         if subject.caller.scope is not None:
             check_call(subject.caller.scope, call.kind, None)
             if (call.name and call.kind is not CallKind.LOAD_TABLE) or isinstance(said, Transaction):
@@ -320,7 +307,7 @@ class Facade:
         try:
             return await self._ask(asking, question)
         except asyncio.CancelledError:
-            self._doubt_later(asking)
+            self._seen.later.begin(self._seen.doubt(asking.catalog, asking.call, asking.body))
             raise
         except Refused as refused:
             if refused.reason in _NOT_SENT:
@@ -335,11 +322,6 @@ class Facade:
             _log.exception("call failed after it was sent", request_id=passage.request_id)
             await self._seen.doubt(asking.catalog, asking.call, asking.body)
             raise Refused(Reason.UPSTREAM_TIMEOUT, "a fault of signproxy's own; the log holds the trace") from None
-
-    def _doubt_later(self, asking: Asking) -> None:
-        task = asyncio.get_running_loop().create_task(self._seen.doubt(asking.catalog, asking.call, asking.body))
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
 
     def _bound(self, passage: Passage, subject: Subject, address: CatalogAddress) -> tuple[Catalog, Bound] | None:
         """Return the catalog if the caller may know of it, and its upstream."""
@@ -361,10 +343,6 @@ class Facade:
         if known is not None and known.name == name:
             return address, ""
         return CatalogAddress(name), "" if warehouse == bound.upstream.spec.warehouse else warehouse
-
-    async def _authorization(self, passage: Passage, subject: Subject, token: str, bound: Bound) -> str | None:
-        passage.bearer = self._authenticator.upstream_bearer(token)
-        return await bound.upstream.authorization(passage.bearer, subject.caller.expires_at)
 
     def _headers(
         self, passage: Passage, request: web.BaseRequest, bound: Bound, authorization: str | None

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from signproxy.config.settings import Settings
 from signproxy.credentials.store import CredentialStore
-from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.server.lean import lasting_imports
 from signproxy.server.limits import Limits
-from signproxy.server.seals import Seals
+from signproxy.server.rooms import House
 
 if TYPE_CHECKING:
     from signproxy.server.s3.service import S3Service
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 def s3_service(
     settings: Settings,
-    seals: Seals,
-    gate: Gate,
+    house: House,
     *,
     authenticator: Authenticator,
     credentials: CredentialStore,
@@ -34,5 +32,5 @@ def s3_service(
         from signproxy.server.s3.service import S3Service  # noqa: PLC0415 - see the module's docstring
 
     return S3Service(
-        settings, seals, gate, authenticator=authenticator, credentials=credentials, recorder=recorder, limits=limits
+        settings.s3, house, authenticator=authenticator, credentials=credentials, recorder=recorder, limits=limits
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.server.backpressure import Backpressure
+from signproxy.server.places import Places
 
 _SECOND = 1_000_000_000
 
@@ -93,27 +92,24 @@ class Limits:
 
     __slots__ = (
         "_due",
-        "_in_flight",
         "_interval",
         "_stranger_due",
         "_stranger_interval",
         "_sweep_at",
         "_tolerance",
-        "_total",
-        "_waiting",
         "backpressure",
         "callers",
         "connections",
-        "in_flight",
         "strangers",
+        "waiting",
     )
 
     def __init__(self, settings: LimitSettings) -> None:
         self._due: dict[str, int] = {}
-        self._waiting: dict[str, int] = {}
         self._sweep_at = _SWEEP_AT
         self._stranger_due = 0
-        self.in_flight = 0
+        self.waiting = Places("requests in flight", settings.in_flight, settings.total_in_flight)
+        """For requests that have to be waited for."""
         self.connections = Connections(settings.connections)
         self.backpressure = Backpressure()
         self.callers = Held(0)
@@ -125,8 +121,7 @@ class Limits:
         self._interval = _SECOND // settings.requests_per_second
         self._tolerance = (settings.burst - 1) * self._interval
         self._stranger_interval = _SECOND // settings.unauthenticated_per_second
-        self._in_flight = settings.in_flight
-        self._total = settings.total_in_flight
+        self.waiting.replace(settings.in_flight, settings.total_in_flight)
         self.connections.limit = settings.connections
         self.callers.limit = self.strangers.limit = settings.connections // SHARE_OF_HELD
 
@@ -188,24 +183,6 @@ class Limits:
     def proved(self) -> None:
         """Uncount what a stranger asked who proved to be none."""
         self._stranger_due -= self._stranger_interval
-
-    @contextmanager
-    def waiting(self, principal: str) -> Iterator[None]:
-        """Count a request while it may have to be waited for. Raise Refused if there are too many."""
-        mine = self._waiting.get(principal, 0)
-        if mine >= self._in_flight:
-            raise Refused(Reason.IN_FLIGHT_LIMITED, f"{mine} requests in flight")
-        if self.in_flight >= self._total:
-            raise Refused(Reason.OVERLOADED, f"{self.in_flight} requests in flight")
-        self._waiting[principal] = mine + 1
-        self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            self._waiting[principal] -= 1
-            if not self._waiting[principal]:
-                del self._waiting[principal]
 
     def _forget_idle(self, now: int) -> None:
         self._due = {name: due for name, due in self._due.items() if due > now}

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import msgspec
 
 from signproxy.errors import Reason, Refused
-from signproxy.identity.table_token import is_table_token
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import WireRequest
 
@@ -58,12 +56,6 @@ def read_bearer(authorization: str | None) -> str:
     if not token:
         raise Refused(Reason.TOKEN_MISSING, "the Bearer scheme without a token")
     return token
-
-
-def own_bearer(headers: Mapping[str, str]) -> str:
-    """Return the caller's own token; nothing for a sealed one: the code that opens it can wait."""
-    token = headers.get("Authorization", "")[len(_BEARER) :].strip(" ")
-    return "" if is_table_token(token) else token
 
 
 def read_request_id(given: str | None, own: str) -> str:

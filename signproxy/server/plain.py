@@ -35,12 +35,14 @@ _LENGTH = b"\r\nContent-Length: "
 class Head:
     """The head of a plain request, but for the length of its body, and who was found behind its token."""
 
-    __slots__ = ("headers", "known", "path")
+    __slots__ = ("bearer", "headers", "known", "path")
 
     def __init__(self, path: str, headers: dict[str, str]) -> None:
         self.path = path
         self.headers = headers
         self.known: Known | None = None
+        self.bearer = ""
+        """The caller's own token, which a table token holds sealed; empty where no upstream is asked."""
 
 
 class Heads:

@@ -11,7 +11,6 @@ from signproxy.credentials.store import Prepared as PreparedCredentials
 from signproxy.identity.authenticator import PreparedIssuers
 from signproxy.server.fleet import Candidate
 from signproxy.server.generation import Generation
-from signproxy.server.seals import Seals
 from signproxy.server.tls import PreparedCertificate
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ class Prepared(msgspec.Struct, frozen=True):
     credentials: PreparedCredentials
     issuers: PreparedIssuers
     upstreams: PreparedUpstreams
-    seals: Seals
     certificate: PreparedCertificate | None
     s3: S3Prepared | None
     candidate: Candidate

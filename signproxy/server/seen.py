@@ -19,6 +19,7 @@ from signproxy.policy.catalog import Catalog
 from signproxy.policy.learning import Authorizer
 from signproxy.policy.table import table_key
 from signproxy.server.chosen_locations import LocationChoices
+from signproxy.server.later import Later
 from signproxy.server.place_conflicts import PlaceConflicts
 from signproxy.server.sightings import Sightings
 
@@ -40,7 +41,7 @@ _SAYS_GONE = frozenset({CallKind.LOAD_TABLE, CallKind.TABLE_EXISTS, CallKind.UPD
 class Seen:
     """What this process learns from the calls that pass by."""
 
-    __slots__ = ("_clock", "_learned", "_loader", "_sightings", "choices", "conflicts")
+    __slots__ = ("_clock", "_learned", "_loader", "_sightings", "choices", "conflicts", "later")
 
     def __init__(
         self,
@@ -56,6 +57,8 @@ class Seen:
         self._clock = clock
         self.choices = LocationChoices(learned, loader, sightings, clock)
         self.conflicts = PlaceConflicts(learned, departures, clock)
+        self.later = Later()
+        """What is taken in of calls whose callers are gone."""
 
     async def read(
         self, catalog: Catalog, facts: TableFacts, etag: str, asked: float, *, placed: bool = False

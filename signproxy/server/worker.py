@@ -9,7 +9,6 @@ import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from time import time
-from typing import TYPE_CHECKING
 
 from signproxy import __version__
 from signproxy.audit.budget import RefusalBudget
@@ -21,41 +20,32 @@ from signproxy.config.settings import Settings
 from signproxy.config.source import SettingsSource
 from signproxy.credentials.store import CredentialStore
 from signproxy.errors import Reason, Refused
-from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.policy.state import PolicyState
 from signproxy.server import build
-from signproxy.server.app import ClientCache, Handler
-from signproxy.server.callers import emulated_keys
+from signproxy.server.app import Handler
 from signproxy.server.candidates import candidate_of
 from signproxy.server.catalogs import Catalogs, learned_tables
 from signproxy.server.fleet import Candidate
 from signproxy.server.forwarding import s3_service
 from signproxy.server.generation import Generation, Scope, load_generation
 from signproxy.server.group import Group
-from signproxy.server.key_calls import KeyCalls
+from signproxy.server.limits import Limits
 from signproxy.server.listener import Listener
 from signproxy.server.measures import show_limits, show_rooms
 from signproxy.server.prepared import Prepared
 from signproxy.server.process import cancel
 from signproxy.server.report import CertificateReport, WorkerReport
+from signproxy.server.rooms import House, Process, assemble
 from signproxy.server.rooms_report import audit_of, credentials_of, keys_of
-from signproxy.server.s3.steering import Steering
-from signproxy.server.seals import Seals
 from signproxy.server.sightings import Sightings
 from signproxy.server.spool import Spool
 from signproxy.server.tls import CertificateHolder
-from signproxy.signing.sign import RequestSigner
 from signproxy.telemetry import log
 from signproxy.telemetry.lag import LoopLag
 from signproxy.telemetry.metrics import Metrics
 from signproxy.telemetry.request_log import RequestLog
-
-if TYPE_CHECKING:
-    from signproxy.forward.pool import Pool
-    from signproxy.server.s3.service import S3Prepared
 
 ROLL_SECONDS = 5.0
 """How late aggregated refusals may be written after their window."""
@@ -82,9 +72,8 @@ class Worker:
         seals = generation.seals(group.secret)
         self.number = number
         self._group = group
-        self.settings = settings
         self._source = source
-        self._generation = generation
+        self._house = House(generation.state)
         self._started_at = time()
         self._prepared: Prepared | None = None
         self._draining = False
@@ -104,34 +93,32 @@ class Worker:
         )
         self._log = RequestLog(allowed_sample=settings.log.allowed_sample, suppressed=self.metrics.log_suppressed)
         self._recorder = Recorder(self._trail, self.metrics, self._log)
-        learned = learned_tables(self._current, settings.sightings, seals.sightings)
+        limits = Limits(settings.limits)
+        limits.backpressure.follow(self._trail)
+        learned = learned_tables(self._house.current, settings.sightings, seals.sightings)
         self._catalogs = Catalogs(learned, self._authenticator, self._recorder, self.metrics, group.share)
         self._certificate = CertificateHolder(settings.listen.tls) if settings.listen.tls.enabled else None
-        gate = self._gate(settings)
-        self._catalogs.reconfigure(settings, seals, gate)
-        self.handler = Handler(
-            gate=gate,
-            authenticator=self._authenticator,
-            credentials=self._credentials,
-            signer=RequestSigner(settings.signing.signature_ttl_seconds),
-            recorder=self._recorder,
-            public_url=settings.advertised_url,
-            client_cache=ClientCache(reads=settings.signing.client_cache),
-        )
-        self.handler.limits.replace(settings.limits)
-        self.handler.limits.backpressure.follow(self._trail)
-        self._offer_keys(settings, seals, gate)
         self._s3 = s3_service(
             settings,
-            seals,
-            gate,
+            self._house,
             authenticator=self._authenticator,
             credentials=self._credentials,
             recorder=self._recorder,
-            limits=self.handler.limits,
+            limits=limits,
         )
         if self._s3 is not None:
             self._s3.show(self.metrics)
+        self._process = Process(
+            self._house.current,
+            self._authenticator,
+            self._credentials,
+            self._recorder,
+            self._catalogs,
+            group.secret,
+            self._s3,
+        )
+        self.handler = Handler(self._house, self._recorder, limits)
+        self._house.swap(assemble(generation, self._process))
 
     @classmethod
     async def start(
@@ -139,7 +126,7 @@ class Worker:
     ) -> Worker:
         """Bring everything up in the order of the request's way; `stack` takes it down in the reverse."""
         worker = cls(source, load_generation(source, epoch), number, group)
-        generation = worker._generation
+        generation = worker.generation
         stack.push_async_callback(worker._credentials.aclose)
         # The last segments are signed for as long as there are credentials.
         stack.push_async_callback(worker._spool.aclose)
@@ -152,8 +139,8 @@ class Worker:
         # A worker that takes the place of another must not begin by refusing good tokens.
         await worker._authenticator.start(KEYS_SECONDS)
         worker._catalogs.commit(await worker._catalogs.prepare(generation.upstreams))
-        worker.handler.facade = worker._catalogs.facade
-        await worker._spool.open(lambda: worker._generation.storages, worker._credentials.current_of_any)
+        worker._house.swap(assemble(generation, worker._process))
+        await worker._spool.open(lambda: worker.generation.storages, worker._credentials.current_of_any)
         worker._trail.start()
         worker._spool.show(worker.metrics)
         show_rooms(
@@ -192,16 +179,16 @@ class Worker:
     async def prepare(self, epoch: int, scope: Scope) -> Candidate:
         """Read and build everything anew; nothing that serves changes. Raise Invalid if anything is wrong with it."""
         await self.discard()
-        old = self._generation
+        old = self.generation
         new = await asyncio.to_thread(load_generation, self._source, epoch, old, scope)
         certificate = None
         if self._certificate is not None:
             certificate = await asyncio.to_thread(self._certificate.prepare, new.settings.listen.tls)
-        s3 = None if self._s3 is None else await asyncio.to_thread(self._s3.prepare, new.settings)
+        s3 = None if self._s3 is None else await asyncio.to_thread(self._s3.prepare, new.settings.s3)
         digests = ("" if certificate is None else certificate.digest, "" if s3 is None else s3.digest)
         candidate = await asyncio.to_thread(candidate_of, old, new, "/".join(digests))
-        seals = new.seals(self._group.secret)
-        issuers = self._authenticator.prepare(new.issuers, new.static_tokens, seals.table_tokens)
+        sealed = new.seals(self._group.secret).table_tokens
+        issuers = self._authenticator.prepare(new.issuers, new.static_tokens, sealed)
         try:
             for missing in await issuers.warm(KEYS_SECONDS):
                 _log.warning("keys not fetched yet", problem=missing)
@@ -216,7 +203,7 @@ class Worker:
         except BaseException:
             await self._authenticator.discard(issuers)
             raise
-        self._prepared = Prepared(new, credentials, issuers, upstreams, seals, certificate, s3, candidate)
+        self._prepared = Prepared(new, credentials, issuers, upstreams, certificate, s3, candidate)
         return self._prepared.candidate
 
     async def commit(self) -> None:
@@ -227,13 +214,14 @@ class Worker:
         self._prepared = None
         generation = prepared.generation
         # Nothing else runs before the first `await`: a request sees all of the old or all of the new.
-        self._generation = generation
         self._authenticator.commit(prepared.issuers)
         replaced = self._credentials.commit(prepared.credentials)
         if self._certificate is not None and prepared.certificate is not None:
             self._certificate.commit(prepared.certificate)
         self._catalogs.commit(prepared.upstreams)
-        unused = self._reconfigure(generation.settings, prepared.seals, prepared.s3)
+        unused = None if self._s3 is None or prepared.s3 is None else self._s3.commit(prepared.s3)
+        self.handler.limits.replace(generation.settings.limits)
+        self._house.swap(assemble(generation, self._process))
         self._show(generation.state)
         self._record_reload(prepared.candidate)
         await replaced
@@ -255,7 +243,7 @@ class Worker:
 
     async def report(self) -> WorkerReport:
         """Tell how this process is doing."""
-        generation, handler = self._generation, self.handler
+        generation, handler = self.generation, self.handler
         return WorkerReport(
             worker=self.number,
             pid=os.getpid(),
@@ -279,6 +267,16 @@ class Worker:
         )
 
     @property
+    def generation(self) -> Generation:
+        """The settings and the policy in force."""
+        return self._house.rooms.generation
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.generation.settings
+
+    @property
     def sightings(self) -> Sightings:
         """Where what other workers saw is taken in."""
         return self._catalogs.sightings
@@ -298,46 +296,9 @@ class Worker:
         if self._s3 is not None:
             self._s3.drain()
 
-    def _current(self) -> PolicyState:
-        return self._generation.state
-
-    def _gate(self, settings: Settings) -> Gate:
-        return Gate(
-            self._current,
-            PolicyResolver(),
-            settings.accepted_unsafe,
-            settings.accepted_unhashed,
-            self._catalogs.resolver,
-        )
-
-    def _offer_keys(self, settings: Settings, seals: Seals, gate: Gate) -> None:
-        """Let the handler issue keys for the S3 listener, and lead to it what it cannot sign."""
-        keys = emulated_keys(settings.s3, seals, self._authenticator)
-        self.handler.keys = None if keys is None else KeyCalls(keys, gate, self._recorder)
-        self.handler.listener = settings.s3.client_url
-        self.handler.steering = None
-        if keys is not None and settings.s3.steer:
-            self.handler.steering = Steering(keys, settings.s3.advertised_url)
-
     def _certificates(self) -> tuple[CertificateReport, ...]:
         own = () if self._certificate is None else (self._certificate.report("listen"),)
         return own if self._s3 is None else (*own, *self._s3.certificates)
-
-    def _reconfigure(self, settings: Settings, seals: Seals, s3: S3Prepared | None) -> Pool | None:
-        """Answer by other settings; return the connections to stores that are not used any more."""
-        self.settings = settings
-        gate = self._gate(settings)
-        self._catalogs.reconfigure(settings, seals, gate)
-        self.handler.facade = self._catalogs.facade
-        self._offer_keys(settings, seals, gate)
-        self.handler.reconfigure(
-            gate=gate,
-            signer=RequestSigner(settings.signing.signature_ttl_seconds),
-            public_url=settings.advertised_url,
-            client_cache=ClientCache(reads=settings.signing.client_cache),
-            limits=settings.limits,
-        )
-        return None if self._s3 is None or s3 is None else self._s3.commit(s3, settings, seals, gate)
 
     def _problems(self) -> dict[str, str]:
         keys = [
@@ -365,7 +326,7 @@ class Worker:
 
     def _record_reload(self, candidate: Candidate) -> None:
         """Leave an event where the new policy begins: the sequence then says which requests came before."""
-        state = self._generation.state
+        state = self.generation.state
         event = AuditEvent(
             event_id=new_event_id(),
             kind=Kind.RELOAD,

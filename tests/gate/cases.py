@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 
@@ -186,7 +185,6 @@ async def judge(product: Product, ask: Ask, passage: Passage | None = None) -> A
     used = passage or new_passage()
     used.subject = subject_of(product, ask)
     try:
-        judged = product.gate.judge(used, used.subject, ask.address, ask.target, ask.wire)
-        return await judged if inspect.isawaitable(judged) else judged
+        return await product.gate.judge(used, used.subject, ask.address, ask.target, ask.wire)
     except Refused as refused:
         return refused

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import msgspec
 
 from signproxy.audit.event import Kind
@@ -95,8 +93,7 @@ class Site:
         """Return what the gate says. Raise Refused."""
         self.passage = new_passage()
         self.passage.subject = subject = Subject.of(caller(who)) if isinstance(who, str) else who
-        judged = self.gate.judge_forwarded(self.passage, subject, wire)
-        return await judged if inspect.isawaitable(judged) else judged
+        return await self.gate.judge_forwarded(self.passage, subject, wire)
 
     async def passed(self, wire: ForwardWire, who: str | Subject = "reader") -> Passed:
         """Return what may be forwarded. Raise Refused."""

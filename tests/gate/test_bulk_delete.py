@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable
 
 import pytest
@@ -142,9 +141,7 @@ async def test_bulk_deletes_are_judged_one_after_the_other() -> None:
     async def one(prefix: str) -> None:
         passage = new_passage()
         passage.subject = subject = Subject.of(caller("writer"))
-        judged = gate.judge_forwarded(passage, subject, delete(*[f"{prefix}/{number}" for number in range(500)]))
-        assert inspect.isawaitable(judged)
-        await judged
+        await gate.judge_forwarded(passage, subject, delete(*[f"{prefix}/{number}" for number in range(500)]))
 
     await asyncio.gather(one("wh/t1/a"), one("wh/t1/b"), one("wh/t1/c"))
     assert resolver.asked == sorted(resolver.asked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 
 import msgspec
 import pytest
@@ -29,8 +28,7 @@ async def ask(
     passage.subject = subject
     site.passage = passage
     try:
-        judged = site.gate.judge_forwarded(passage, subject, asked)
-        return await judged if inspect.isawaitable(judged) else judged
+        return await site.gate.judge_forwarded(passage, subject, asked)
     except Refused as refused:
         return refused.reason
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -12,6 +11,7 @@ import pytest
 
 from signproxy.errors import Check, Reason, Refused
 from signproxy.gate import gate
+from signproxy.gate.begun import begin, finished
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.inventory.source import MemoryPolicySource
@@ -82,8 +82,8 @@ def test_on_a_hit_nothing_is_awaited() -> None:
     product = Product(SEALED)
     passage = new_passage()
     ask = Ask()
-    assert not inspect.isawaitable(
-        product.gate.judge(passage, subject_of(product, ask), ask.address, ask.target, ask.wire)
+    assert isinstance(
+        begin(product.gate.judge(passage, subject_of(product, ask), ask.address, ask.target, ask.wire)), Allow
     )
 
 
@@ -330,7 +330,7 @@ async def test_a_reload_is_judged_anew_for_whoever_was_admitted_before() -> None
 
     def judged() -> Allow | Reason:
         try:
-            found = product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire)
+            found = finished(product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire))
         except Refused as refused:
             return refused.reason
         assert isinstance(found, Allow)
@@ -378,11 +378,11 @@ async def test_a_caller_with_a_borrowed_name_is_checked_for_himself() -> None:
     product = Product(SEALED)
     ask = Ask()
     writer = subject_of(product, ask)
-    assert isinstance(product.gate.judge(new_passage(), writer, ask.address, ask.target, ask.wire), Allow)
+    assert isinstance(finished(product.gate.judge(new_passage(), writer, ask.address, ask.target, ask.wire)), Allow)
     limited = msgspec.structs.replace(writer.caller, catalogs=("other",))
     borrowed = Subject(limited, writer.effective)
     with pytest.raises(Refused) as refused:
-        product.gate.judge(new_passage(), borrowed, ask.address, ask.target, ask.wire)
+        finished(product.gate.judge(new_passage(), borrowed, ask.address, ask.target, ask.wire))
     assert refused.value.reason is Reason.CATALOG_NOT_FOR_ISSUER
 
 
@@ -394,5 +394,5 @@ async def test_what_is_remembered_of_callers_is_bounded(monkeypatch: pytest.Monk
     for _ in range(10):
         caller = msgspec.structs.replace(subject_of(product, ask).caller)
         subject = Subject(caller, caller)
-        assert isinstance(product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire), Allow)
+        finished(product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire))
         assert len(product.gate._admitted) <= 3

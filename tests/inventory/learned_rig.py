@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from dataclasses import dataclass, field
 
 from signproxy.audit.event import Kind
@@ -251,8 +250,7 @@ class Site:
         self.passage.subject = Subject.of(asks)
         target = BY_LOCATION if table is None else NamedTable(namespace, table)
         try:
-            judged = self.gate.judge(self.passage, self.passage.subject, CatalogAddress(catalog), target, wire)
-            return await judged if inspect.isawaitable(judged) else judged
+            return await self.gate.judge(self.passage, self.passage.subject, CatalogAddress(catalog), target, wire)
         except Refused as refused:
             return refused
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.begun import finished
 from signproxy.gate.gate import CatalogAddress
 from signproxy.inventory.learned_resolver import NoUpstream
 from signproxy.inventory.learned_table import Freshness
@@ -875,7 +876,9 @@ async def test_an_upstream_vouches_for_its_caller_and_for_nobody_he_acts_for(aut
     subject = Subject(principal("stranger"), principal("reader"))
     judged: object
     try:
-        judged = site.gate.judge(passage, subject, CatalogAddress("lake"), NamedTable("sales", "orders"), wire)
+        judged = finished(
+            site.gate.judge(passage, subject, CatalogAddress("lake"), NamedTable("sales", "orders"), wire)
+        )
     except Refused as refused:
         judged = refused.reason
     assert (Reason.ALLOWED if isinstance(judged, Allow) else judged) is told

@@ -10,6 +10,7 @@ import pytest
 
 from signproxy.audit.event import Kind
 from signproxy.errors import Reason, Refused
+from signproxy.gate.begun import finished
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
@@ -186,7 +187,7 @@ async def test_who_may_do_what_in_volumes(principal: str, method: str, where: st
         method=method, bucket=bucket, raw_key=key, raw_query=query if mark else None, headers=(), names=()
     )
     try:
-        passed = gate.judge_forwarded(Passage(Kind.FORWARD, "e", "r", "", "", state), subject, asked)
+        passed = finished(gate.judge_forwarded(Passage(Kind.FORWARD, "e", "r", "", "", state), subject, asked))
     except Refused as refused:
         told = refused.reason.code
     else:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.begun import finished
 from signproxy.gate.explain import explain
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.gate import CatalogAddress
@@ -330,7 +329,7 @@ async def test_a_caller_that_acts_for_another_is_restricted_itself() -> None:
     )
     subject = Subject(principal("stranger"), principal("reader"))
     with pytest.raises(Refused) as refused:
-        site.gate.judge(passage, subject, CatalogAddress("lake"), NamedTable("sales", "orders"), sent)
+        finished(site.gate.judge(passage, subject, CatalogAddress("lake"), NamedTable("sales", "orders"), sent))
     assert refused.value.reason is Reason.READ_RESTRICTED
 
 
@@ -339,8 +338,7 @@ async def _forwarded(site: Site, asked: ForwardWire, who: str = "reader", caller
     subject = Subject.of(caller or principal(who))
     passage.bearer, passage.subject = f"{subject.caller.subject}-token", subject
     try:
-        judged = site.gate.judge_forwarded(passage, subject, asked)
-        return await judged if inspect.isawaitable(judged) else judged
+        return await site.gate.judge_forwarded(passage, subject, asked)
     except Refused as refused:
         return refused.reason
 

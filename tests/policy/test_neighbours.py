@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from signproxy.errors import Refused
+from signproxy.gate.begun import finished
 from signproxy.gate.forwarded import Passed
 from signproxy.model import Subject
 from signproxy.policy.neighbours import Neighbours, neighbours
@@ -74,10 +73,9 @@ def told(site: Site, who: str, method: str, bucket: str, key: str) -> object:
     passage = new_passage()
     passage.subject = subject = Subject.of(caller(who))
     try:
-        judged = site.gate.judge_forwarded(passage, subject, wire(method, bucket, key))
+        judged = finished(site.gate.judge_forwarded(passage, subject, wire(method, bucket, key)))
     except Refused as refused:
         return refused.reason
-    assert not inspect.isawaitable(judged)
     assert isinstance(judged, Passed)
     allow = judged.allow
     return (
@@ -231,8 +229,8 @@ def test_the_name_of_a_volume_s_folder_is_no_neighbour_of_what_lies_beside_it() 
 def test_a_query_is_asked_of_each() -> None:
     """A version, or a part, is another object than the key names."""
     site = Site()
-    request = site.gate.judge_forwarded(
-        new_passage(), Subject.of(caller("owner")), wire("GET", "my-bucket", "wh/t1/data/a")
+    request = finished(
+        site.gate.judge_forwarded(new_passage(), Subject.of(caller("owner")), wire("GET", "my-bucket", "wh/t1/data/a"))
     )
     assert isinstance(request, Passed)
     asked = request.forwardable.request

@@ -12,6 +12,7 @@ import msgspec
 from signproxy.audit.event import Kind
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
+from signproxy.gate.begun import finished
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
 from signproxy.inventory.resolver import PolicyResolver
@@ -225,7 +226,7 @@ def attempt(who: str, path: str, raw: bytes, gate: Gate = _GATE) -> Signed | Ref
     try:
         route = find_route(path)
         message = read_message(raw)
-        allow = gate.judge(passage, subject, route.address, route.target, message)
+        allow = finished(gate.judge(passage, subject, route.address, route.target, message))
     except Refused as refused:
         return refused
     assert isinstance(allow, Allow)

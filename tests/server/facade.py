@@ -13,27 +13,12 @@ import msgspec
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink
 from signproxy.audit.trail_state import OnError
-from signproxy.catalog.carried import Contexts
 from signproxy.catalog.upstream_spec import Times, UpstreamSpec
-from signproxy.catalog.upstreams import Upstreams
-from signproxy.config.settings import LimitSettings
-from signproxy.gate.gate import Gate
-from signproxy.gate.recorder import Recorder
-from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
-from signproxy.identity.table_token import TableTokens
-from signproxy.inventory.learned import LearnedTables
-from signproxy.inventory.learned_resolver import LearnedResolver
-from signproxy.inventory.resolver import PolicyResolver
+from signproxy.config.context import ContextSettings
+from signproxy.config.s3 import S3Settings
+from signproxy.config.settings import Settings
 from signproxy.inventory.source import MemoryPolicySource
-from signproxy.sealing import Purpose, Sealer, SealingSecret
-from signproxy.server.app import ClientCache
 from signproxy.server.facade import Facade
-from signproxy.server.grants import Granting
-from signproxy.server.loader import UpstreamLoader
-from signproxy.server.seen import Seen
-from signproxy.server.sightings import Sightings
-from signproxy.signing.sign import RequestSigner
 from tests.catalog.scripted import Asked, Line, Scripted, answer, error, scripted
 from tests.listening import ClientOf, started_client
 from tests.product import Product, token_of
@@ -155,41 +140,31 @@ class Front(Product):
         listener: str = "",
         **changes: object,
     ) -> None:
-        super().__init__(policy.replace("AUTHORIZER", authorizer), sink=sink, on_error=on_error)
+        settings = Settings(
+            context=ContextSettings(table_tokens=table_tokens, table_token_seconds=3600, staged_seconds=3600),
+            s3=S3Settings(enabled=bool(listener), identities=(), public_url=listener),
+        )
+        super().__init__(policy.replace("AUTHORIZER", authorizer), sink=sink, on_error=on_error, settings=settings)
         self.upstream = upstream
-        sealer_of = SealingSecret(b"x" * 32)
-        tokens = TableTokens(Sealer([sealer_of], Purpose.TABLE_TOKEN), 3600) if table_tokens else None
-        names = ("reader", "writer", "sign-only", "half", "nobody", "stranger")
-        static = StaticTokens({hash_token(token_of(name)): StaticToken(name, (), None) for name in names})
-        self.authenticator = Authenticator((), static, tokens)
-        self.handler._authenticator = self.authenticator
-        self.learned = LearnedTables(lambda: self.state)
-        self.sightings = Sightings(self.learned.take)
-        self.upstreams = Upstreams()
-        self.loader = UpstreamLoader(self.upstreams)
-        self.resolver = LearnedResolver(self.learned, self.loader)
-        self.gate = Gate(lambda: self.state, PolicyResolver(), frozenset(), frozenset(), self.resolver)
-        self.contexts = Contexts(Sealer([sealer_of], Purpose.CONTEXT), 3600)
+        self.learned = self.catalogs.learned
+        self.sightings = self.catalogs.sightings
+        self.upstreams = self.catalogs.upstreams
+        self.loader = self.catalogs.loader
+        self.resolver = self.catalogs.resolver
         spec = UpstreamSpec("lake", upstream.url, prefix="up", times=TIMES)
         self.specs = [msgspec.structs.replace(spec, catalog=catalog, **changes) for catalog in bound]
-        seconds = 3600.0 if table_tokens else None
-        self.facade = Facade(
-            gate=self.gate,
-            granting=Granting(self.authenticator, self.contexts, "https://sign.example/base", seconds, listener),
-            authenticator=self.authenticator,
-            upstreams=self.upstreams,
-            seen=Seen(self.sightings, self.learned, self.loader, self.resolver.departures),
-            recorder=Recorder(self.trail, self.metrics),
-            calls=self.metrics.catalog_calls,
-        )
-        self.handler.reconfigure(
-            gate=self.gate,
-            signer=RequestSigner(900),
-            public_url="https://sign.example/base",
-            client_cache=ClientCache(),
-            limits=LimitSettings(),
-        )
-        self.handler.facade = self.facade
+
+    async def connect(self) -> None:
+        """Put the upstreams in force."""
+        self.catalogs.commit(await self.catalogs.prepare(self.specs))
+        self.assemble()
+
+    @property
+    def facade(self) -> Facade:
+        """What answers catalog calls."""
+        found = self.house.rooms.api.facade
+        assert found is not None
+        return found
 
     def policy(self, text: str) -> None:
         """Put another policy in force."""
@@ -246,14 +221,12 @@ async def front(client_of: ClientOf = started_client, **changes: Any) -> AsyncIt
     """Serve in front of an upstream of a test's own; a test takes the fixture `serve_front` instead."""
     async with scripted() as upstream:
         made = Front(upstream, **changes)
-        made.upstreams.commit(await made.upstreams.prepare(made.specs))
+        await made.connect()
         async with made.running(client_of):
             try:
                 yield made
             finally:
-                await made.resolver.aclose()
-                await made.facade.aclose()
-                await made.upstreams.aclose()
+                await made.catalogs.aclose()
 
 
 class ServeFront(Protocol):

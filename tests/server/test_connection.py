@@ -366,7 +366,7 @@ def test_no_refusal_escapes() -> None:
     product.trail.start()
     for headers in ({}, {"Authorization": "Basic x"}, {"Authorization": "Bearer x"}):
         reply = product.handler.at_once(Head(SIGN_T1, headers), "", b"")
-        assert reply is not None
+        assert isinstance(reply, Reply)
         assert reply.status == 401
     product.trail.close(5.0)
     assert issubclass(Refused, Exception)

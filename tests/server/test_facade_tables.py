@@ -86,9 +86,10 @@ class TestFromLoadToSign:
             assert own["defaults"]["s3.endpoint"] == leads
             assert own["defaults"]["s3.path-style-access"] == "true"
             # A catalog of the policy alone knows no offer.
+            product.answer_by(listener="")
             own = (await product.ask("GET", "//catalogs/declared/v1/config", who="reader")).body
             assert own["defaults"]["s3.endpoint"] == HOST
-            product.handler.listener = "https://s3.sign.example"
+            product.answer_by(listener="https://s3.sign.example")
             own = (await product.ask("GET", "//catalogs/declared/v1/config", who="reader")).body
             assert own["defaults"]["s3.endpoint"] == "https://s3.sign.example"
             signing = (await product.ask("GET", "//catalogs/declared/v1/config", who="reader", headers=SIGN)).body

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from signproxy.catalog.upstream_inventory import UpstreamInventory
-from signproxy.catalog.upstream_spec import InventorySpec, Secret
+from signproxy.catalog.upstream_spec import InventorySpec, Secret, UpstreamSpec
 from signproxy.errors import Reason
 from signproxy.inventory.learned import LearnedTables
 from signproxy.inventory.registry import Change
@@ -42,10 +43,15 @@ class Kept:
         self.now = 1_000_000.0
         self.keeper = InventoryKeeper(product.learned, product.upstreams, file, lambda: self.now)
 
-    def begin(self) -> None:
+    @property
+    def wanted(self) -> list[UpstreamSpec]:
+        """What the keeper is to list; the server itself lists nothing."""
         bound = self.product.upstreams.of("lake")
         assert bound is not None
-        self.keeper.require([bound.upstream.spec])
+        return [msgspec.structs.replace(bound.upstream.spec, inventory=SPEC)]
+
+    def begin(self) -> None:
+        self.keeper.require(self.wanted)
 
     async def until(self, true: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
@@ -67,7 +73,7 @@ async def kept(*, file: Path | None = None, wait: bool = True, policy: str = THI
     sealed = (
         None if file is None else SightingsFile(file, Sealer([SealingSecret(b"x" * 32)], Purpose.SIGHTINGS), 1 << 20)
     )
-    async with front(policy=policy, inventory=SPEC, separator="%1F") as product:
+    async with front(policy=policy, separator="%1F") as product:
         product.upstream.script = catalog
         made = Kept(product, catalog, sealed)
         # Learned by the server's own clock, which the keeper's must not be far from.
@@ -306,16 +312,14 @@ async def test_one_process_takes_it_and_the_others_follow(tmp_path: Path) -> Non
         listed = len(site.product.upstream.asked)
         other = LearnedTables(lambda: site.product.state)
         keeper = InventoryKeeper(other, site.product.upstreams, site.file, lambda: site.now)
-        bound = site.product.upstreams.of("lake")
-        assert bound is not None
-        keeper.require([bound.upstream.spec])
+        keeper.require(site.wanted)
         await site.until(lambda: not keeper.problem())
         assert len(site.product.upstream.asked) == listed
         assert {each.table.name for each in other.registry.of("lake")} == {"salaries", "a", "b", "c"}
         # And once it is time again, one of the two goes on.
         site.now += SPEC.refresh
         keeper.require([])
-        keeper.require([bound.upstream.spec])
+        keeper.require(site.wanted)
         await site.until(lambda: keeper.states["lake"].taken_at == site.now)
         await keeper.aclose()
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from signproxy.audit.sink import MemorySink
 from signproxy.errors import Reason, Refused
-from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
@@ -37,7 +36,7 @@ class Issuing(Product):
     def __init__(self, seconds: float = 3_600, **changes: Any) -> None:
         super().__init__(**changes)
         self.keys: EmulatedKeys = emulated(self.authenticator, seconds=seconds)
-        self.handler.keys = KeyCalls(self.keys, self.gate, Recorder(self.trail, self.metrics))
+        self.answer_by(keys=KeyCalls(self.keys, self.gate, self.recorder))
 
     async def issue(
         self, asked: object = None, *, path: str = PATH, **changes: Any
@@ -258,8 +257,7 @@ async def test_behind_a_facade_a_key_holds_what_the_catalog_is_asked_with(serve_
     now = datetime.now(UTC).timestamp()
     async with front() as product:
         keys = emulated(product.authenticator)
-        recorder = Recorder(product.trail, product.metrics)
-        product.handler.keys = KeyCalls(keys, product.gate, recorder)
+        product.answer_by(keys=KeyCalls(keys, product.gate, product.recorder))
         told = (await product.ask("POST", "/v1/s3-keys")).body
         assert keys.open(told["access-key-id"], told["session-token"], now).bearer == token_of("writer")
         assert token_of("writer") not in repr(told)

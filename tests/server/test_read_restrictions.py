@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from signproxy.catalog.upstream_spec import Secret, ServiceToken
-from signproxy.gate.recorder import Recorder
 from signproxy.inventory.sighting import Answered
 from signproxy.server.key_calls import KeyCalls
 from tests.catalog.scripted import Asked, Line, answer, error
@@ -241,11 +240,7 @@ async def test_asked_as_signproxy_the_upstream_restricts_all_alike(token: Secret
 
 
 def _keys(product: Front) -> Any:
-    product.handler.keys = KeyCalls(
-        emulated(product.authenticator),
-        product.gate,
-        Recorder(product.trail, product.metrics),
-    )
+    product.answer_by(keys=KeyCalls(emulated(product.authenticator), product.gate, product.recorder))
 
 
 async def test_no_key_is_issued_for_a_table_that_is_kept_from_its_holder() -> None:
@@ -326,9 +321,7 @@ async def test_a_registration_lifts_nothing() -> None:
 async def test_no_key_is_issued_before_the_upstream_was_asked() -> None:
     """A caller that never loaded the table would hold a key for it."""
     async with front() as product:
-        product.handler.keys = KeyCalls(
-            emulated(product.authenticator), product.gate, Recorder(product.trail, product.metrics)
-        )
+        _keys(product)
         product.upstream.script = restricting("reader")
         assert (await product.load(who="writer")).status == 200
         body = {"catalog": "lake", "namespace": "ns", "table": "t1"}

@@ -17,7 +17,6 @@ import pytest
 from signproxy.catalog.call import CallKind
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
-from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys, Parts
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
@@ -181,7 +180,7 @@ async def holding() -> AsyncIterator[Holder]:
         assert isinstance(product, Holder)
         product.upstream.script = _catalog
         product.keys = emulated(product.authenticator)
-        product.handler.keys = KeyCalls(product.keys, product.gate, Recorder(product.trail, product.metrics))
+        product.answer_by(keys=KeyCalls(product.keys, product.gate, product.recorder))
         product.token = (await product.load()).body["config"]["token"]
         assert product.token.startswith("spt1.")
         assert (await product.load("t2")).status == 200
@@ -267,7 +266,7 @@ def _foreign(product: Holder) -> dict[str, str]:
         "session token of a key": issued[1].session_token,
         "id of a key": issued[1].access_key_id,
         "id of a key of two parts": two.access_key_id,
-        "context": product.contexts.seal(Staged("lake", facts, "static/writer", now + 600)),
+        "context": product.facade._granting.contexts.seal(Staged("lake", facts, "static/writer", now + 600)),
         "table token that has ended": ended,
         "table token inside a table token": _wrapped(product),
         "table token, altered": f"{product.token[:-4]}AAAA",
@@ -334,7 +333,7 @@ async def test_a_context_is_good_for_whoever_it_was_handed_out_to() -> None:
     """A client that reads one out of a request could write where its owner is about to create a table."""
     async with holding() as product:
         facts = TableFacts("ns", "new", OTHER, "s3://lakehouse/new", {})
-        context = product.contexts.seal(Staged("lake", facts, "static/writer", time.time() + 600))
+        context = product.facade._granting.contexts.seal(Staged("lake", facts, "static/writer", time.time() + 600))
         carried = {"signproxy-context": context}
         for method in ("GET", "PUT"):
             assert await product.signs("new/f", name="new", method=method, who="reader", properties=carried) == 403

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from signproxy.identity.peer import Peer
 from signproxy.server.exchange import HEAD_SECONDS, STRANGER_SECONDS
+from signproxy.server.guests import Guests
 from signproxy.server.limits import Hold, Limits
 from signproxy.server.s3.answers import not_http
-from signproxy.server.s3.guests import Guests
-from signproxy.server.s3.lease import Lease
+from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.sequels import Sequels
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.channel import Channel
@@ -41,10 +41,10 @@ class Serves(Protocol):
 
     limits: Limits
 
-    async def serve(self, guest: Connection, head: RequestHead, lease: Lease | None = None, /) -> bool:
+    async def serve(self, guest: Connection, head: RequestHead, handover: Handover | None = None, /) -> bool:
         """Answer one; True where the next may follow on the connection.
 
-        `lease` is what it holds already, where the store was sent it. The caller closes it.
+        `handover` is what it holds already, where the store was sent it. The caller closes it.
         """
         ...
 
@@ -57,11 +57,24 @@ class Connection(Channel):
     """A client's connection."""
 
     __slots__ = (
-        "_alike", "_awaits", "_backpressure", "_guests", "_handler", "_heads", "_idle", "_idle_limit", "_keepalive",
-        "_lease", "_pausing", "_shape", "_task", "facts", "sequels",
+        "_alike",
+        "_awaits",
+        "_backpressure",
+        "_guests",
+        "_handler",
+        "_handover",
+        "_heads",
+        "_idle",
+        "_idle_limit",
+        "_keepalive",
+        "_pausing",
+        "_shape",
+        "_task",
+        "facts",
+        "sequels",
     )  # fmt: skip
 
-    def __init__(self, handler: Serves, guests: Guests, keepalive: float) -> None:
+    def __init__(self, handler: Serves, guests: Guests[Connection], keepalive: float) -> None:
         super().__init__()
         self._handler = handler
         self._backpressure = handler.limits.backpressure
@@ -73,7 +86,7 @@ class Connection(Channel):
         self._pausing: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._awaits = False
-        self._lease: Lease | None = None
+        self._handover: Handover | None = None
         self._shape: tuple[object, ...] = ()
         self._alike = 0
         self.sequels: Sequels | None = None
@@ -145,11 +158,11 @@ class Connection(Channel):
         if self._held or self._ended or self._guests.ending or self.is_full:
             self._arrival.wake()
 
-    def go_on(self, data: bytes, lease: Lease) -> None:
+    def go_on(self, data: bytes, handover: Handover) -> None:
         """Serve a request the general way, with all that it holds."""
         self.sequels = None
         self._alike = 0
-        self._lease = lease
+        self._handover = handover
         self.put_back(data)
         self._arrival.wake()
 
@@ -214,14 +227,14 @@ class Connection(Channel):
         finally:
             # However the task ends, what the store was sent has its event.
             self._leave_to_general_way()
-            if self._lease is not None:
-                self._lease.close()
+            if self._handover is not None:
+                self._handover.close()
 
     async def _exchange(self) -> bool:
         """Wait for a request and answer it; False where none may follow."""
         if not await self._comes():
             return False
-        if self._lease is None and self._backpressure.is_on:
+        if self._handover is None and self._backpressure.is_on:
             await self._backpressure.over()
         try:
             data = await self.head(HEAD_LIMIT, HEAD_SECONDS)
@@ -234,13 +247,13 @@ class Connection(Channel):
             else:
                 await self._handler.serve_malformed(self, invalid)
             return False
-        lease, self._lease = self._lease, None
-        if lease is None:
+        handover, self._handover = self._handover, None
+        if handover is None:
             return await self._handler.serve(self, head)
         try:
-            return await self._handler.serve(self, head, lease)
+            return await self._handler.serve(self, head, handover)
         finally:
-            lease.close()
+            handover.close()
 
     async def _comes(self) -> bool:
         """Return whether a request has begun to come; those that are like the one before are served meanwhile."""
@@ -253,7 +266,7 @@ class Connection(Channel):
                     return False
                 self.release()
                 await self._arrival.happened()
-            if self.is_full and self.lost is None and self._lease is None:
+            if self.is_full and self.lost is None and self._handover is None:
                 # A client that does not take its answers gets no more of them, but for what the store was asked for.
                 await self.drained(self._idle_limit)
         except Stalled:

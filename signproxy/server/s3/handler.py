@@ -17,7 +17,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
 from signproxy.forward.relay import SMALL
-from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
+from signproxy.gate.forwarded import BucketsShown, StoreBucket
 from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
@@ -32,13 +32,14 @@ from signproxy.server import work
 from signproxy.server.bodies import FOR_TOO_MUCH
 from signproxy.server.limits import Hold, Limits
 from signproxy.server.message import read_request_id
+from signproxy.server.places import Places
+from signproxy.server.rooms import House
 from signproxy.server.s3.address import address_of
 from signproxy.server.s3.answers import Origin, buckets, refusal
 from signproxy.server.s3.connection import Connection
-from signproxy.server.s3.lease import Lease
+from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.precedents import Precedents
 from signproxy.server.s3.sequels import Sequels
-from signproxy.server.s3.transfers import Transfers
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.faults import MessageInvalid, Stalled, Truncated
@@ -64,7 +65,7 @@ _ALLOW = Verdict.ALLOW
 _READS = ("GET", "HEAD")
 
 
-class S3Rooms(msgspec.Struct, frozen=True):
+class S3Rooms(NamedTuple):
     """What answers requests, as it is for one generation of settings."""
 
     settings: S3Settings
@@ -93,33 +94,34 @@ class Turn(NamedTuple):
 class S3Handler:
     """The one handler of the listener."""
 
-    def __init__(self, rooms: S3Rooms, recorder: Recorder, limits: Limits) -> None:
+    def __init__(self, house: House, recorder: Recorder, limits: Limits, transfers: Places) -> None:
         self.limits = limits
-        self.transfers = Transfers(rooms.settings.limits)
+        self.transfers = transfers
         self.recorder = recorder
-        self._rooms = rooms
-        self._precedents = self._precedents_of(rooms)
+        self._house = house
+        self._precedents: Precedents | None = None
 
     @property
     def in_flight(self) -> int:
         """Requests that are being served."""
-        return self.transfers.in_flight
+        return self.transfers.taken
 
-    def reconfigure(self, rooms: S3Rooms) -> None:
-        """Answer by other settings from the next request on."""
-        self.transfers.replace(rooms.settings.limits)
-        self._rooms = rooms
-        self._precedents = self._precedents_of(rooms)
+    @property
+    def rooms(self) -> S3Rooms:
+        """The rooms in force."""
+        rooms = self._house.rooms.s3
+        assert rooms is not None  # noqa: S101 - this is the listener that they are for
+        return rooms
 
-    async def serve(self, guest: Connection, head: RequestHead, lease: Lease | None = None, /) -> bool:
+    async def serve(self, guest: Connection, head: RequestHead, handover: Handover | None = None, /) -> bool:
         """Answer a request; whatever happens, exactly one event closes it. True where the next one may follow.
 
-        `lease` is what it holds already, where the store was sent it: that is not asked for again. The caller closes
+        `handover` is what it holds already, where the store was sent it: that is not asked for again. The caller closes
         it.
         """
-        rooms = self._rooms
+        rooms = self.rooms
         fields = head.fields
-        event_id = new_event_id() if lease is None else lease.underway.event_id
+        event_id = new_event_id() if handover is None else handover.underway.event_id
         told_id, user_agent = fields.get("x-request-id"), fields.get("user-agent", "")
         passage = _passage(rooms.gate, event_id, guest.peer, told_id, user_agent)
         passage.method = head.method
@@ -127,10 +129,10 @@ class S3Handler:
         answer.closes = answer.closes or guest.ending
         body = Incoming(guest, head.body, head.length, idle=rooms.settings.limits.idle_seconds)
         turn = Turn(guest, head, body, answer, passage)
-        if lease is not None:
-            lease.continue_as(passage)
+        if handover is not None:
+            handover.continue_as(passage)
         try:
-            await self._pass(rooms, turn, lease)
+            await self._pass(rooms, turn, handover)
         except Refused as refused:
             await self._refuse(turn, refused)
         except MessageInvalid as invalid:
@@ -150,14 +152,14 @@ class S3Handler:
 
     async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
         """Answer one whose head can be read in two ways; nothing of it is believed, its method neither."""
-        passage = _passage(self._rooms.gate, new_event_id(), guest.peer, None, "")
+        passage = _passage(self.rooms.gate, new_event_id(), guest.peer, None, "")
         self.recorder.refused(passage, Reason.HTTP_INVALID, str(invalid))
         hold = self.limits.stranger(perf_counter_ns())
         if hold is None or await guest.hold_back(hold):
             origin = Origin("", "", passage.request_id, passage.event_id)
             guest.write(refusal(s3_answer(_malformed(invalid)), origin, closes=True))
 
-    async def _pass(self, rooms: S3Rooms, turn: Turn, lease: Lease | None) -> None:
+    async def _pass(self, rooms: S3Rooms, turn: Turn, handover: Handover | None) -> None:
         guest, head, body, answer, passage = turn
         address = address_of(head.fields["host"], head.target, rooms.base_domains)
         callers = rooms.callers
@@ -169,9 +171,9 @@ class S3Handler:
         passage.bearer = caller.bearer
         guest.known()
         late = None
-        if lease is None:
+        if handover is None:
             late = self.limits.admit(name, perf_counter_ns())
-            self.transfers.begin(name)
+            passage.lease.take(self.transfers, name)
         try:
             if late is not None and not await guest.hold_back(late):
                 raise Refused(Reason.RATE_LIMITED, "too many requests wait already")
@@ -182,8 +184,7 @@ class S3Handler:
                 listed = work.of_buckets(len(rooms.gate.state.buckets))
                 self.limits.charge(name, listed, perf_counter_ns())
             passage.asked = wire = _wire(head, caller, address.bucket, address.raw_key, content)
-            judged = rooms.gate.judge_forwarded(passage, subject, wire)
-            passed = judged if isinstance(judged, Passed | BucketsShown) else await judged
+            passed = await rooms.gate.judge_forwarded(passage, subject, wire)
             if isinstance(passed, BucketsShown):
                 passage.judged_ns = perf_counter_ns()
                 if passed.unlisted:
@@ -193,7 +194,7 @@ class S3Handler:
                 answer.closes = answer.closes or not body.ended
                 guest.write(buckets(passed, turn.origin, closes=answer.closes))
                 return
-            if lease is None:
+            if handover is None:
                 # Nothing is served that the trail has no place for: found out later, the object is written already.
                 self.recorder.reserve(passage)
             passage.outcome = outcome = ForwardOutcome(status=0)
@@ -207,29 +208,28 @@ class S3Handler:
                 seed=caller.seed,
                 document=content or b"",
                 outcome=outcome,
-                underway=None if lease is None else lease.underway,
+                underway=None if handover is None else handover.underway,
                 charge=work.Bill(work.Account(self.limits, name)).store_list,
             )
             self.recorder.forwarded(passage, passed, outcome)
             if head.method in _READS and not answer.closes and outcome.verdict is _ALLOW and outcome.bytes_out <= SMALL:
                 self._remember(rooms, turn, caller, wire)
         finally:
-            if lease is None:
-                self.transfers.end(name)
+            passage.lease.close()
 
     def _remember(self, rooms: S3Rooms, turn: Turn, caller: Caller, wire: ForwardWire) -> None:
         """Have requests that are like this one served without a task, where the one before was like it."""
         guest, head = turn.guest, turn.head
         if not guest.repeats(head) or (guest.sequels is not None and guest.sequels.covers(head)):
             return
-        if rooms is not self._rooms:
+        if rooms is not self.rooms:
             # What was found by other settings holds for nothing that comes.
             return
-        precedent = self._precedents.find(head, turn.passage, caller, wire)
+        precedents = self._precedents
+        if precedents is None or precedents.rooms is not rooms:
+            precedents = self._precedents = Precedents(rooms, self.recorder, lambda: self.rooms is rooms)
+        precedent = precedents.find(head, turn.passage, caller, wire)
         guest.sequels = None if precedent is None else Sequels(guest, self, precedent)
-
-    def _precedents_of(self, rooms: S3Rooms) -> Precedents:
-        return Precedents(rooms.callers, rooms.gate, rooms.forwarder, self.recorder, lambda: self._rooms is rooms)
 
     async def _buckets_of(self, rooms: S3Rooms, turn: Turn, storages: Sequence[Storage]) -> list[StoreBucket]:
         """Ask storages for their buckets, each page charged before: which of them are shown is not theirs to say."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.server.accepting import CLOSE_SECONDS, HEAR_SECONDS, accept_on, accepted, serve_accepted, until
+from signproxy.server.guests import Guests
 from signproxy.server.s3.connection import Connection, Serves
-from signproxy.server.s3.guests import Guests
 from signproxy.server.sockets import address_of
 from signproxy.server.tls import CertificateHolder
 
@@ -28,7 +28,7 @@ class S3Listener:
     ) -> None:
         self.addresses = tuple(map(address_of, sockets))
         """`host:port` of each TCP socket, `unix:/path` of each Unix socket."""
-        self.guests = Guests(handler.limits.connections)
+        self.guests: Guests[Connection] = Guests(handler.limits.connections)
         self._handler = handler
         self._keepalive = keepalive
         self._certificate = certificate

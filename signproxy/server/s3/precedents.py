@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 from weakref import ref
 
 import msgspec
@@ -32,17 +33,32 @@ class _Rule(msgspec.Struct, frozen=True, gc=False):
     rule_id: str
 
 
+class Served(Protocol):
+    """What answered the requests."""
+
+    @property
+    def callers(self) -> S3Callers:
+        """Tells who they are from."""
+        ...
+
+    @property
+    def gate(self) -> Gate:
+        """Judges them."""
+        ...
+
+    @property
+    def forwarder(self) -> Forwarder:
+        """Forwards them."""
+        ...
+
+
 class Precedents:
     """Finds them, for one generation of settings."""
 
-    __slots__ = ("_callers", "_forwarder", "_gate", "_is_current", "_recorder")
+    __slots__ = ("_is_current", "_recorder", "rooms")
 
-    def __init__(
-        self, callers: S3Callers, gate: Gate, forwarder: Forwarder, recorder: Recorder, is_current: Callable[[], bool]
-    ) -> None:
-        self._callers = callers
-        self._gate = gate
-        self._forwarder = forwarder
+    def __init__(self, rooms: Served, recorder: Recorder, is_current: Callable[[], bool]) -> None:
+        self.rooms = rooms
         self._recorder = recorder
         self._is_current = is_current
 
@@ -54,21 +70,21 @@ class Precedents:
         if "?" in head.target or not wire.raw_key or len(head.fields) != len(head.headers):
             return None
         try:
-            shown = self._callers.shown(caller, head.method, head.target, head.headers, head.fields)
+            shown = self.rooms.callers.shown(caller, head.method, head.target, head.headers, head.fields)
         except Refused:
             return None
         if shown is None:
             return None
         principal = shown.known.principal
-        state = self._gate.state
+        state = self.rooms.gate.state
         request_id = read_request_id(head.fields.get("x-request-id"), "")
         passage = Passage(_KIND, "", request_id, served.remote_ip, served.user_agent, state)
         passage.subject = subject = Subject(principal, principal)
-        found = self._gate.neighbours(passage, subject, wire)
+        found = self.rooms.gate.neighbours(passage, subject, wire)
         if found is None:
             return None
         passed, neighbours = found
-        repeated = self._forwarder.repeated(passed, head)
+        repeated = self.rooms.forwarder.repeated(passed, head)
         outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_, stamped=repeated.stamped)
         event = self._recorder.draft(passage, passed, outcome)
         passage.allow = msgspec.structs.replace(passed.allow, authority=_Rule(event.rule_id))
@@ -77,7 +93,7 @@ class Precedents:
             likeness=Likeness(head, sent, shown.signed),
             neighbours=neighbours,
             shown=shown,
-            callers=self._callers,
+            callers=self.rooms.callers,
             is_current=self._while(state),
             request=passed.forwardable.request,
             repeated=repeated,
@@ -87,7 +103,7 @@ class Precedents:
         )
 
     def _while(self, state: PolicyState) -> Callable[[], bool]:
-        gate, is_served_by = self._gate, self._is_current
+        gate, is_served_by = self.rooms.gate, self._is_current
         # An idle connection must not keep a million tables that were replaced.
         judged_by = ref(state)
         return lambda: judged_by() is gate.state and is_served_by()

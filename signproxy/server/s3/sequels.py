@@ -28,9 +28,9 @@ from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
 from signproxy.server.limits import Limits
-from signproxy.server.s3.lease import Lease
+from signproxy.server.places import Places
+from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.likeness import Likeness
-from signproxy.server.s3.transfers import Transfers
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.head import RequestHead, ResponseHead
 
@@ -51,7 +51,7 @@ class Guest(Protocol):
         """Take note that the request that was begun here is answered."""
         ...
 
-    def go_on(self, data: bytes, lease: Lease) -> None:
+    def go_on(self, data: bytes, handover: Handover) -> None:
         """Have a request served the general way, with all that it holds."""
         ...
 
@@ -61,7 +61,7 @@ class Common(Protocol):
 
     recorder: Recorder
     limits: Limits
-    transfers: Transfers
+    transfers: Places
 
 
 class Precedent(msgspec.Struct, frozen=True, gc=False):
@@ -199,8 +199,8 @@ class Sequels:
         precedent = self._precedent
         underway.started_ns, underway.event_id = self._started_ns, self._event_id
         underway.stamped = precedent.repeated.stamped
-        lease = Lease(self._common, underway, precedent.passage, precedent.request, self._key, self._judged_ns)
-        self._guest.go_on(self._data, lease)
+        handover = Handover(self._common, underway, precedent.passage, precedent.request, self._key, self._judged_ns)
+        self._guest.go_on(self._data, handover)
 
     def _give_up_turn(self) -> None:
         self._common.transfers.end(self._principal)

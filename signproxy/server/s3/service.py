@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-
-import msgspec
+from typing import NamedTuple
 
 from signproxy.config.s3 import S3Settings
-from signproxy.config.settings import Settings
 from signproxy.credentials.store import CredentialStore
 from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.forward import Forwarder
@@ -18,9 +16,12 @@ from signproxy.forward.uploads import UploadIds
 from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.server.callers import emulated_keys, s3_callers
+from signproxy.identity.emulated import EmulatedKeys
+from signproxy.server.callers import s3_callers
 from signproxy.server.limits import Limits
+from signproxy.server.places import Places
 from signproxy.server.report import CertificateReport
+from signproxy.server.rooms import House
 from signproxy.server.s3.handler import S3Handler, S3Rooms
 from signproxy.server.s3.listener import SECTION, S3Listener
 from signproxy.server.seals import Seals
@@ -31,10 +32,12 @@ from signproxy.telemetry.metrics import Metrics
 _MIB = 1024 * 1024
 
 
-class S3Prepared(msgspec.Struct, frozen=True):
-    """What was read and checked for other settings."""
+class S3Prepared(NamedTuple):
+    """What was read, checked and opened for other settings."""
 
+    settings: S3Settings
     addresses: StorageAddresses
+    pool: Pool
     certificate: PreparedCertificate | None
 
     @property
@@ -44,13 +47,12 @@ class S3Prepared(msgspec.Struct, frozen=True):
 
 
 class S3Service:
-    """The transparent mode of one process."""
+    """The transparent mode of one process: what lasts of it, whichever rooms answer."""
 
     def __init__(
         self,
-        settings: Settings,
-        seals: Seals,
-        gate: Gate,
+        settings: S3Settings,
+        house: House,
         *,
         authenticator: Authenticator,
         credentials: CredentialStore,
@@ -58,21 +60,20 @@ class S3Service:
         limits: Limits,
     ) -> None:
         """Raise SettingsInvalid for files that cannot be used."""
-        s3 = settings.s3
         self._authenticator = authenticator
         self._credentials = credentials
-        self._settings = s3
-        self._certificate = CertificateHolder(s3.tls, section=SECTION) if s3.tls.enabled else None
-        self._pool = _pool(s3)
+        self._certificate = CertificateHolder(settings.tls, section=SECTION) if settings.tls.enabled else None
+        self._in_force = S3Prepared(settings, StorageAddresses(settings.upstream.ca_file), _pool(settings), None)
         self._listener: S3Listener | None = None
-        rooms = self._rooms(settings, seals, gate, StorageAddresses(s3.upstream.ca_file))
-        self.handler = S3Handler(rooms, recorder, limits)
+        each, total = settings.limits.in_flight, settings.limits.total_in_flight
+        self._transfers = Places("transfers at a time", each, total)
+        self.handler = S3Handler(house, recorder, limits, self._transfers)
 
     def show(self, metrics: Metrics) -> None:
         """Let the metrics read how many connections to stores there are."""
 
         def connections() -> Mapping[Labels, float]:
-            return {("open",): self._pool.open, ("idle",): self._pool.idle}
+            return {("open",): self._in_force.pool.open, ("idle",): self._in_force.pool.idle}
 
         metrics.forward.pool.read_from(connections)
 
@@ -82,7 +83,7 @@ class S3Service:
             self.handler,
             sockets,
             certificate=self._certificate,
-            keepalive=float(self._settings.keepalive_seconds),
+            keepalive=float(self._in_force.settings.keepalive_seconds),
         )
         return self._listener.addresses
 
@@ -96,21 +97,37 @@ class S3Service:
         """The listener's certificate, if it has one."""
         return () if self._certificate is None else (self._certificate.report(SECTION),)
 
-    def prepare(self, settings: Settings) -> S3Prepared:
+    def prepare(self, settings: S3Settings) -> S3Prepared:
         """Read and check the files of other settings; nothing that serves changes. Raise SettingsInvalid."""
-        certificate = None if self._certificate is None else self._certificate.prepare(settings.s3.tls)
-        return S3Prepared(StorageAddresses(settings.s3.upstream.ca_file), certificate)
+        certificate = None if self._certificate is None else self._certificate.prepare(settings.tls)
+        in_force = self._in_force
+        pool = in_force.pool if _pooled(settings) == _pooled(in_force.settings) else _pool(settings)
+        return S3Prepared(settings, StorageAddresses(settings.upstream.ca_file), pool, certificate)
 
-    def commit(self, prepared: S3Prepared, settings: Settings, seals: Seals, gate: Gate) -> Pool | None:
-        """Answer by other settings from the next request on; return the connections that are not used any more."""
+    def commit(self, prepared: S3Prepared) -> Pool | None:
+        """Have the next rooms made of what was prepared; return the connections that are not used any more."""
         if self._certificate is not None and prepared.certificate is not None:
             self._certificate.commit(prepared.certificate)
-        replaced: Pool | None = None
-        if _pooled(settings.s3) != _pooled(self._settings):
-            replaced, self._pool = self._pool, _pool(settings.s3)
-        self._settings = settings.s3
-        self.handler.reconfigure(self._rooms(settings, seals, gate, prepared.addresses))
-        return replaced
+        replaced, self._in_force = self._in_force.pool, prepared
+        self._transfers.replace(prepared.settings.limits.in_flight, prepared.settings.limits.total_in_flight)
+        return None if replaced is prepared.pool else replaced
+
+    def rooms(self, settings: S3Settings, keys: EmulatedKeys | None, seals: Seals, gate: Gate) -> S3Rooms:
+        """Return what answers requests."""
+        return S3Rooms(
+            settings=settings,
+            callers=s3_callers(settings, keys, self._authenticator, gate.state),
+            gate=gate,
+            forwarder=Forwarder(
+                _OfAnyBucket(self._credentials),
+                self._in_force.addresses,
+                self._in_force.pool,
+                UploadIds(seals.upload_ids),
+                _times(settings),
+                max_body=settings.limits.max_object_mib * _MIB,
+            ),
+            base_domains=frozenset(settings.base_domains),
+        )
 
     def drain(self) -> None:
         """Let every connection end with its next answer."""
@@ -124,25 +141,7 @@ class S3Service:
 
     async def aclose(self) -> None:
         """Let go of the stores."""
-        await self._pool.aclose()
-
-    def _rooms(self, settings: Settings, seals: Seals, gate: Gate, addresses: StorageAddresses) -> S3Rooms:
-        s3 = settings.s3
-        keys = emulated_keys(s3, seals, self._authenticator)
-        return S3Rooms(
-            settings=s3,
-            callers=s3_callers(s3, keys, self._authenticator, gate.state),
-            gate=gate,
-            forwarder=Forwarder(
-                _OfAnyBucket(self._credentials),
-                addresses,
-                self._pool,
-                UploadIds(seals.upload_ids),
-                _times(s3),
-                max_body=s3.limits.max_object_mib * _MIB,
-            ),
-            base_domains=frozenset(s3.base_domains),
-        )
+        await self._in_force.pool.aclose()
 
 
 class _OfAnyBucket:

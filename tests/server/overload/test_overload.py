@@ -287,7 +287,7 @@ async def test_nothing_is_left_of_held_answers_whose_callers_leave(
         await flood(product.url, "reader", counts.callers)
         await until(lambda: product.handler.connections == 0)
         await until(lambda: len(asyncio.all_tasks()) <= before)
-        assert (counts.in_flight, counts._waiting) == (0, {})
+        assert (counts.waiting.taken, counts.waiting._by_name) == (0, {})
 
 
 @pytest.mark.usefixtures("briefly")

@@ -17,6 +17,7 @@ from signproxy.server.limits import (
     Held,
     Limits,
 )
+from tests.places import placed
 
 SECOND = 1_000_000_000
 START = 5 * SECOND
@@ -237,22 +238,22 @@ def test_held_answers_have_a_bound_and_are_counted() -> None:
 def test_what_is_in_flight_has_a_bound_of_its_own_for_each_and_for_all() -> None:
     """Requests that wait for a slow body or an upstream are memory; one caller's must not be everybody's."""
     limits = _limits(in_flight=2, total_in_flight=3)
-    with limits.waiting("a"), limits.waiting("a"):
-        with pytest.raises(Refused) as mine, limits.waiting("a"):
+    with placed(limits.waiting, "a"), placed(limits.waiting, "a"):
+        with pytest.raises(Refused) as mine, placed(limits.waiting, "a"):
             pass
         assert mine.value.reason is Reason.IN_FLIGHT_LIMITED
-        with limits.waiting("b"):
-            assert limits.in_flight == 3
+        with placed(limits.waiting, "b"):
+            assert limits.waiting.taken == 3
             for name in ("b", "c"):
-                with pytest.raises(Refused) as everybodys, limits.waiting(name):
+                with pytest.raises(Refused) as everybodys, placed(limits.waiting, name):
                     pass
                 assert everybodys.value.reason is Reason.OVERLOADED
-        with limits.waiting("c"):
+        with placed(limits.waiting, "c"):
             pass
-    with pytest.raises(ZeroDivisionError), limits.waiting("a"):
+    with pytest.raises(ZeroDivisionError), placed(limits.waiting, "a"):
         raise ZeroDivisionError
-    assert limits.in_flight == 0
-    assert limits._waiting == {}
+    assert limits.waiting.taken == 0
+    assert limits.waiting._by_name == {}
 
 
 def test_whoever_may_go_on_at_once_is_counted_as_if_he_had_been_admitted() -> None:

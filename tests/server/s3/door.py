@@ -11,15 +11,14 @@ import msgspec
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.trail_state import OnError
-from signproxy.config.context import ContextSettings
 from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.settings import LimitSettings, Settings
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.store import CredentialStore
+from signproxy.forward.pool import Pool
 from signproxy.identity.emulated import IssuedKey
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.s3.storage import Storage
-from signproxy.sealing import SealingSecret
 from signproxy.server.callers import emulated_keys
 from signproxy.server.s3.service import S3Service
 from signproxy.server.seals import seals_of
@@ -96,8 +95,17 @@ class Door:
         self.service = service
         self.upstream = upstream
         self.settings = settings
-        self.seals = seals_of(ContextSettings(), (), SealingSecret(b"s" * 32))
+        self.seals = seals_of(settings.context, (), product.secret)
         self.address = ""
+
+    def reload(self, settings: S3Settings) -> Pool | None:
+        """Answer by other settings; return the connections to stores that are not used any more."""
+        product = self.product
+        unused = self.service.commit(self.service.prepare(settings))
+        changed = msgspec.structs.replace(product.settings, s3=settings)
+        product.generation = msgspec.structs.replace(product.generation, settings=changed)
+        product.assemble()
+        return unused
 
     def events(self) -> list[AuditEvent]:
         return self.product.events()
@@ -194,22 +202,22 @@ async def opened(
     """Open a door before a store with these scripts."""
     async with AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(Upstream(*(scripts or (serve,))))
-        product = Product(policy % upstream.port, on_error=on_error, sink=sink)
-        await stack.enter_async_context(product.running())
         identities = (S3Identity.EMULATED, S3Identity.BEARER)
-        settings = Settings(s3=S3Settings(**{"enabled": True, "identities": identities, **s3}))
+        settings = Settings(s3=S3Settings(**{"enabled": True, "identities": identities, "steer": False, **s3}))
+        product = Product(policy % upstream.port, on_error=on_error, sink=sink, settings=settings)
+        await stack.enter_async_context(product.running())
         if callers is not None:
             product.handler.limits.replace(callers)
-        seals = seals_of(ContextSettings(), (), SealingSecret(b"s" * 32))
         service = S3Service(
-            settings,
-            seals,
-            product.gate,
+            settings.s3,
+            product.house,
             authenticator=product.authenticator,
             credentials=cast("CredentialStore", _Credentials()),
-            recorder=product.handler._recorder,
+            recorder=product.recorder,
             limits=product.handler.limits,
         )
+        product.process = product.process._replace(s3=service)
+        product.assemble()
         stack.push_async_callback(service.aclose)
         door = Door(product, service, upstream, settings)
         (door.address,) = await service.listen(bind_tcp("127.0.0.1", 0))

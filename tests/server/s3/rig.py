@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from signproxy.config.settings import LimitSettings
 from signproxy.server.limits import Limits
 from signproxy.server.s3.connection import Connection
-from signproxy.server.s3.lease import Lease
+from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.listener import S3Listener
 from signproxy.server.sockets import UnixSocket, bind_tcp
 from signproxy.server.tls import CertificateHolder
@@ -33,7 +33,7 @@ class Slow:
         self.malformed: list[MessageFault] = []
         self.guests: list[Connection] = []
 
-    async def serve(self, guest: Connection, head: RequestHead, _lease: Lease | None = None) -> bool:
+    async def serve(self, guest: Connection, head: RequestHead, _lease: Handover | None = None) -> bool:
         self.guests.append(guest)
         self.begun.set()
         if "known" in head.target:

@@ -22,7 +22,7 @@ from botocore.credentials import Credentials as Keys
 from signproxy.audit.event import Verdict
 from signproxy.audit.sink import MemorySink
 from signproxy.config.s3 import S3LimitSettings
-from signproxy.config.settings import LimitSettings, Settings
+from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason
 from signproxy.s3.answers import escaped
 from signproxy.s3.codes import s3_code
@@ -675,13 +675,11 @@ async def test_other_settings_are_in_force_with_the_next_request() -> None:
         host = {"Host": "data.s3.test"}
         assert (await door.ask("GET", "/wh/t1/data/a", client=client, headers=host)).code == "InvalidBucketName"
         s3 = msgspec.structs.replace(door.settings.s3, base_domains=("s3.test",))
-        settings = Settings(s3=s3)
-        unused = door.service.commit(door.service.prepare(settings), settings, door.seals, door.product.gate)
+        unused = door.reload(s3)
         assert unused is None
         assert (await door.ask("GET", "/wh/t1/data/a", client=client, headers=host)).status == 200
         s3 = msgspec.structs.replace(s3, upstream=msgspec.structs.replace(s3.upstream, connections=1))
-        settings = Settings(s3=s3)
-        unused = door.service.commit(door.service.prepare(settings), settings, door.seals, door.product.gate)
+        unused = door.reload(s3)
         assert unused is not None
         await unused.aclose()
         assert (await door.ask("GET", "/wh/t1/data/a", client=client, headers=host)).status == 200

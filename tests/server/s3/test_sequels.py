@@ -61,9 +61,9 @@ class Warm:
         self.generally: list[str] = []
         serve = door.service.handler.serve
 
-        async def counted(guest: Any, head: RequestHead, lease: Any = None) -> bool:
+        async def counted(guest: Any, head: RequestHead, handover: Any = None) -> bool:
             self.generally.append(head.target)
-            return await serve(guest, head, lease)
+            return await serve(guest, head, handover)
 
         door.service.handler.serve = counted  # type: ignore[method-assign]
 
@@ -530,10 +530,9 @@ async def test_a_caller_whom_nobody_vouches_for_any_more_is_refused() -> None:
 async def test_other_settings_hold_from_the_next_request_on() -> None:
     """What was switched off would stay on for whoever is connected."""
     async with warm() as warmed:
-        handler = warmed.door.service.handler
         assert (await warmed.ask("a")).status == 200
         assert warmed.generally == []
-        handler.reconfigure(msgspec.structs.replace(handler._rooms))
+        warmed.door.reload(warmed.door.settings.s3)
         assert (await warmed.ask("b")).status == 200
         assert len(warmed.generally) == 1
 

@@ -13,17 +13,17 @@ from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.s3.request import S3Request
-from signproxy.server.s3.transfers import Transfers
+from signproxy.server.places import Places
 
 
 class Common(Protocol):
-    """What all connections have in common, as far as a lease gives it back."""
+    """What all connections have in common, as far as a handover gives it back."""
 
     recorder: Recorder
-    transfers: Transfers
+    transfers: Places
 
 
-class Lease:
+class Handover:
     """What a request holds that was admitted and sent to a store; closed exactly once.
 
     It holds a transfer slot, a place in the audit trail, and the conversation with the store. The rate that it was

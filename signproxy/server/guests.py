@@ -1,11 +1,13 @@
-"""Keep the connections of the S3 listener: how many there may be, whose they are, and how they end."""
+"""Keep the connections of a listener: how many there may be, whose they are, and how they end."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from signproxy.server.connection import STRANGERS_SHARE
 from signproxy.server.limits import Connections
+
+STRANGERS_SHARE = 2
+"""Of all connections one in two may be a stranger's; for one more the oldest of them ends, so that callers get in."""
 
 
 class Guest(Protocol):
@@ -24,15 +26,18 @@ class Guest(Protocol):
         ...
 
 
-class Guests:
-    """All connections of the listener. They count among those of the sign listener: memory is one."""
+G = TypeVar("G", bound=Guest)
+
+
+class Guests(Generic[G]):
+    """All connections of a listener. They count among those of all listeners: memory is one."""
 
     __slots__ = ("_counts", "_open", "_strangers", "closing", "ending")
 
     def __init__(self, counts: Connections) -> None:
         self._counts = counts
-        self._open: dict[Guest, None] = {}
-        self._strangers: dict[Guest, None] = {}
+        self._open: dict[G, None] = {}
+        self._strangers: dict[G, None] = {}
         self.ending = False
         """Whether connections end with their next answer."""
         self.closing = False
@@ -43,7 +48,11 @@ class Guests:
         """How many there are."""
         return len(self._open)
 
-    def arrive(self, guest: Guest) -> bool:
+    def all(self) -> list[G]:
+        """Return them, as they are now."""
+        return list(self._open)
+
+    def arrive(self, guest: G) -> bool:
         """Count a connection; False if there are too many, which ends it. The oldest stranger makes room for one."""
         counts = self._counts
         if counts.open >= counts.limit:
@@ -60,11 +69,11 @@ class Guests:
             oldest.abort()
         return True
 
-    def known(self, guest: Guest) -> None:
+    def known(self, guest: G) -> None:
         """Take note that a connection is a caller's."""
         self._strangers.pop(guest, None)
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: G) -> None:
         """Uncount a connection."""
         self._strangers.pop(guest, None)
         if guest in self._open:

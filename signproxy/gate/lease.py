@@ -1,0 +1,44 @@
+"""Hold what one request has of what all requests share, and give it back once, whatever becomes of the request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from signproxy.server.limits import Hold
+
+
+class Places(Protocol):
+    """Places of which each caller, and all callers together, may have so many at a time."""
+
+    def begin(self, principal: str) -> None:
+        """Take one; `end` must follow. Raise Refused where there is none."""
+        ...
+
+    def end(self, principal: str) -> None:
+        """Give it back."""
+        ...
+
+
+class Lease:
+    """The place of one request. It is taken when the request has to wait for the first time, or is transferred."""
+
+    __slots__ = ("_places", "_principal", "late")
+
+    def __init__(self) -> None:
+        self._places: Places | None = None
+        self._principal = ""
+        self.late: Hold | None = None
+        """How long its answer is held back, because it came early."""
+
+    def take(self, places: Places, principal: str) -> None:
+        """Take a place, unless there is one already. Raise Refused where there is none."""
+        if self._places is None:
+            places.begin(principal)
+            self._places, self._principal = places, principal
+
+    def close(self) -> None:
+        """Give back what is held; once is enough, and more do nothing."""
+        places, self._places = self._places, None
+        if places is not None:
+            places.end(self._principal)

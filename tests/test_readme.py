@@ -54,6 +54,12 @@ def test_every_page_that_is_linked_exists() -> None:
         assert (ROOT / link).exists(), link
 
 
+def test_every_page_of_the_documentation_is_linked() -> None:
+    """A page that the first page does not name is found by no reader."""
+    links = set(re.findall(r"\]\(([^)#]+)\)", README))
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= links
+
+
 def test_it_quotes_no_figure() -> None:
     """Figures stand in the benchmark page, which is made from the recorded results."""
     assert not re.search(r"\d+(\.\d+)? ?(µs|ms|MiB|req/s|times faster|x faster)", README)

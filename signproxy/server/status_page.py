@@ -6,12 +6,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from signproxy.diagnosis import Diagnosis
 from signproxy.gate.refusals import Refusal
 from signproxy.server.report import AuditReport, FleetReport, ReloadReport, WorkerReport
 from signproxy.server.status import RefusalGroup, State, Status
 from signproxy.server.status_style import STYLE
 from signproxy.server.times import ago, ahead, moment, span
-from signproxy.server.troubles import Trouble, Weight
 from signproxy.telemetry.neutralise import neutralise
 
 MAX_NAME_CHARACTERS = 80
@@ -20,8 +20,6 @@ MAX_TEXT_CHARACTERS = 600
 
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 _CLASSES = {State.READY: "good", State.READY_BUT: "look", State.NOT_READY: "wrong", State.DRAINING: "look"}
-_WEIGHTS = {Weight.LOOK: "look", Weight.WRONG: "wrong"}
-
 _CODE = re.compile("`([^`]+)`")
 
 Cell = tuple[str, str]
@@ -129,16 +127,16 @@ def _problem(problem: str) -> Cell:
     return ("wide wrong", text(problem)) if problem else ("wide", "none")
 
 
-def _troubles(troubles: Sequence[Trouble]) -> str:
+def _troubles(troubles: Sequence[Diagnosis]) -> str:
     if not troubles:
         return ""
     return _section("What is wrong", f"<ul>\n{''.join(map(_trouble, troubles))}</ul>\n")
 
 
-def _trouble(trouble: Trouble) -> str:
-    what = f"<p><b>{text(_sentence(trouble.what))}</b></p>"
+def _trouble(trouble: Diagnosis) -> str:
+    what = f"<p><b>{text(_sentence(str(trouble)))}</b></p>"
     remedy = f"<p>{prose(trouble.remedy)}</p>" if trouble.remedy else ""
-    return f'<li class="card {_WEIGHTS[trouble.weight]}">{what}{_list(trouble.details)}{remedy}</li>\n'
+    return f'<li class="card {trouble.weight.value}">{what}{_list(trouble.details)}{remedy}</li>\n'
 
 
 def _sentence(what: str) -> str:
@@ -317,7 +315,7 @@ def _audit_cells(audit: AuditReport) -> tuple[Cell, ...]:
 
 
 def _checks(status: Status) -> str:
-    failing = sum(bool(check.problem) for check in status.checks)
+    failing = sum(bool(check.what) for check in status.checks)
     count = f"{failing} of {len(status.checks)} fail" if failing else f"all {len(status.checks)} pass"
-    lines = "".join(f"<li>{text(check.line(detail=True))}</li>" for check in status.checks)
+    lines = "".join(f"<li>{text(neutralise(check.line(detail=True)))}</li>" for check in status.checks)
     return f'<details>\n<summary>Checks of /readyz: {count}</summary>\n<ul class="plain">{lines}</ul>\n</details>\n'

@@ -263,8 +263,7 @@ class Finding(NamedTuple):
     problem: str
 
     def __str__(self) -> str:
-        where = ": ".join(part for part in (self.file, self.path) if part)
-        return f"{where}: {self.problem}" if where else self.problem
+        return ": ".join(filter(None, self))
 
 
 class Invalid(SignproxyError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -17,6 +17,7 @@ from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.source import SettingsSource
 from signproxy.credentials.bindings import unused_bindings
+from signproxy.diagnosis import Diagnosis, Weight, diagnosed, worst_first
 from signproxy.errors import Finding, Invalid, SettingsInvalid
 from signproxy.policy.state import PolicyState
 from signproxy.server import build, process
@@ -38,82 +39,75 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the findings, one per line."""
-    findings: list[Finding] = []
-    warnings: list[Finding] = []
+    """Print what was found, one per line, the worst first."""
+    found: list[Diagnosis] = []
     state: PolicyState | None = None
-    source = _tried(lambda: serve.source_of(options), findings)
-    settings = None if source is None else _tried(source.load, findings)
+    source = _tried(lambda: serve.source_of(options), found)
+    settings = None if source is None else _tried(source.load, found)
     if source is not None and settings is not None:
-        state = check(settings, findings, warnings)
-        warnings += _warnings(source, settings, state, findings)
+        state = check(settings, found)
+        found += diagnosed(_warnings(source, settings, state, found), Weight.LOOK)
+    valid = all(each.weight is Weight.LOOK for each in found)
     if options.json:
-        say_json(
-            {
-                "valid": not findings,
-                "policy_rev": None if state is None else state.rev,
-                "findings": [finding._asdict() for finding in findings],
-                "warnings": [finding._asdict() for finding in warnings],
-            }
-        )
+        rev = None if state is None else state.rev
+        wrong, look = ([_finding(each) for each in found if each.weight is weight] for weight in Weight)
+        say_json({"valid": valid, "policy_rev": rev, "findings": wrong, "warnings": look})
     else:
-        for finding in findings:
-            complain(str(finding))
-        for warning in warnings:
-            complain(f"warning: {warning}")
-        if state is not None and not findings:
+        for each in worst_first(found):
+            complain(f"warning: {each}" if each.weight is Weight.LOOK else str(each))
+        if state is not None and valid:
             say(f"valid: {_summary(state)}")
-    return INVALID if findings else VALID
+    return VALID if valid else INVALID
 
 
-def check(settings: Settings, findings: list[Finding], warnings: list[Finding]) -> PolicyState | None:
+def check(settings: Settings, found: list[Diagnosis]) -> PolicyState | None:
     """Make everything that a start makes, short of listening; add what is wrong, and what is worth a word."""
-    _tried(lambda: build.authenticator(settings), findings)
-    _tried(lambda: secrets_of(settings.context), findings)
-    _tried(lambda: asyncio.run(_make_providers(settings)), findings)
+    _tried(lambda: build.authenticator(settings), found)
+    _tried(lambda: secrets_of(settings.context), found)
+    _tried(lambda: asyncio.run(_make_providers(settings)), found)
     # The user who checks need not be the one who serves: no empty audit file of the wrong owner must be left behind.
-    findings += _audit_faults(settings)
+    found += diagnosed(_audit_faults(settings))
     if settings.sightings.file and not os.access(Path(settings.sightings.file).parent, os.W_OK | os.X_OK):
         problem = f"{str(Path(settings.sightings.file).parent)!r} is no directory that can be written"
-        findings.append(Finding("", "sightings.file", problem))
-    _tried(lambda: process.loop_factory(settings.loop), findings)
-    _check_listener("listen", settings.listen, urlsplit(settings.advertised_url), findings, warnings)
+        found.append(Diagnosis(problem, where=("", "sightings.file")))
+    _tried(lambda: process.loop_factory(settings.loop), found)
+    _check_listener("listen", settings.listen, urlsplit(settings.advertised_url), found)
     if settings.admin.enabled:
-        _check_listener("admin", settings.admin, None, findings, warnings)
+        _check_listener("admin", settings.admin, None, found)
     if settings.s3.enabled:
-        _check_listener("s3", settings.s3, None, findings, warnings)
-    _tried(lambda: upstreams_of(settings.upstreams), findings)
-    state = _tried(lambda: build.policy_source(settings).load(0), findings)
+        _check_listener("s3", settings.s3, None, found)
+    _tried(lambda: upstreams_of(settings.upstreams), found)
+    state = _tried(lambda: build.policy_source(settings).load(0), found)
     if state is not None:
-        findings += missing_upstreams(state, settings.upstreams)
-        findings += build.missing_target(state, settings)
+        found += diagnosed(missing_upstreams(state, settings.upstreams))
+        found += diagnosed(build.missing_target(state, settings))
     return state
 
 
+def _finding(diagnosis: Diagnosis) -> dict[str, str]:
+    return Finding._make((*diagnosis.where, diagnosis.what))._asdict()
+
+
 def _check_listener(
-    section: str,
-    where: ListenSettings | AdminSettings | S3Settings,
-    url: SplitResult | None,
-    findings: list[Finding],
-    warnings: list[Finding],
+    section: str, where: ListenSettings | AdminSettings | S3Settings, url: SplitResult | None, found: list[Diagnosis]
 ) -> None:
     if where.socket:
-        findings += [Finding("", f"{section}.socket", problem) for problem in unix_problems(Path(where.socket))]
+        found += diagnosed(Finding("", f"{section}.socket", problem) for problem in unix_problems(Path(where.socket)))
     if not where.tls.enabled:
         return
-    certificate = _tried(lambda: load_certificate(where.tls, section), findings)
+    certificate = _tried(lambda: load_certificate(where.tls, section), found)
     if certificate is None:
         return
-    warnings += certificate.warnings
+    found += diagnosed(certificate.warnings, Weight.LOOK)
     if url is not None and url.scheme == "https" and url.hostname and not certificate.covers(url.hostname):
         problem = f"the certificate is not good for {url.hostname!r}, to which clients are sent"
-        warnings.append(Finding("", f"{section}.tls.cert_file", problem))
+        found.append(Diagnosis(problem, weight=Weight.LOOK, where=("", f"{section}.tls.cert_file")))
 
 
 def _warnings(
-    source: SettingsSource, settings: Settings, state: PolicyState | None, findings: Sequence[Finding]
+    source: SettingsSource, settings: Settings, state: PolicyState | None, found: Iterable[Diagnosis]
 ) -> Iterator[Finding]:
-    told = {finding.path for finding in findings}
+    told = {each.where[-1] for each in found if each.weight is Weight.WRONG}
     yield from (warning for warning in advice(settings, source.file) if not warning.path or warning.path not in told)
     if state is not None:
         storages = [storage for catalog in state.catalogs.values() for storage in catalog.storages.values()]
@@ -121,11 +115,11 @@ def _warnings(
         yield from unused_upstreams(state, settings.upstreams)
 
 
-def _tried(make: Callable[[], T], findings: list[Finding]) -> T | None:
+def _tried(make: Callable[[], T], found: list[Diagnosis]) -> T | None:
     try:
         return make()
     except Invalid as invalid:
-        findings += invalid.findings
+        found += diagnosed(invalid.findings)
         return None
 
 

@@ -22,6 +22,7 @@ from signproxy.server.reply import Reply
 from signproxy.server.report import FleetReport
 from signproxy.telemetry import log
 from signproxy.telemetry.metrics import Metrics
+from signproxy.telemetry.neutralise import neutralise
 
 REPORT_SECONDS = 0.7
 """How long an answer waits for the workers' reports; a kubelet waits a second by default."""
@@ -198,7 +199,8 @@ def _wants_page(accept: str, query: str) -> bool:
 
 def _lines(judgement: Judgement, *, detail: bool, verbose: bool = False) -> str:
     checks = judgement.checks if verbose else judgement.failing
-    return "".join(f"{check.line(detail=detail)}\n" for check in checks)
+    # An error may quote what a server somewhere answered.
+    return "".join(f"{neutralise(check.line(detail=detail))}\n" for check in checks)
 
 
 def _text(status: int, text: str) -> Reply:

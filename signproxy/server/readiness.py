@@ -15,8 +15,8 @@ from time import monotonic
 
 import msgspec
 
+from signproxy.diagnosis import Diagnosis, numbered
 from signproxy.server.report import FleetReport, WorkerReport
-from signproxy.telemetry.neutralise import neutralise
 
 DISAGREEMENT_SECONDS = 3.0
 """Workers commit a reload within milliseconds of each other, and reports of either side may meet in one look."""
@@ -25,21 +25,17 @@ DRAINING = "draining"
 WORKERS = "workers"
 CONFIGURATION = "configuration"
 
-
-class Check(msgspec.Struct, frozen=True):
-    """One thing that was looked at; `problem` is empty where all is well."""
-
-    name: str
-    problem: str = ""
-    worker: int | None = None
-    """None where it is about all of them."""
-
-    def line(self, *, detail: bool) -> str:
-        """Return it as one line of text."""
-        whose = "" if self.worker is None else f"worker {self.worker} "
-        told = (self.problem if detail else "failing") if self.problem else "ok"
-        # An error may quote what a server somewhere answered.
-        return neutralise(f"{whose}{self.name}: {told}")
+REMEDIES = {
+    "token keys": "Look at the log for the fetch error, and at the route to the issuer; tokens are refused meanwhile.",
+    "credentials": "Look at the provider: its files, its endpoint, its rights. Requests for the storage get 503.",
+    "audit": "Look at the volume of the audit file, or at who reads the pipe. `audit.on_error` says what happens.",
+    "inventory": "Wait for it to end, or look at the upstream and at the token that lists its tables "
+    "(`upstreams.<name>.inventory`). Tables that are not known yet get 503.",
+    "policy": "Wait for the load to end; `signproxy check-config` says what is wrong with the files.",
+    WORKERS: "A worker that dies is replaced; its last log lines say why. Memory limits are the usual reason.",
+    CONFIGURATION: "Restart the server if this lasts: a worker that did not take part in a reload must not go on.",
+}
+"""What to do about a check that fails; nothing is to be done about a server that drains."""
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -50,12 +46,13 @@ class Judgement(msgspec.Struct, frozen=True):
     """It has been ready with every wanted worker."""
     ready: bool
     ready_workers: int
-    checks: tuple[Check, ...]
+    checks: tuple[Diagnosis, ...]
+    """Those that pass as well."""
 
     @property
-    def failing(self) -> tuple[Check, ...]:
+    def failing(self) -> tuple[Diagnosis, ...]:
         """What is not well; there may be something even where the server is ready."""
-        return tuple(check for check in self.checks if check.problem)
+        return tuple(check for check in self.checks if check.what)
 
 
 class Readiness:
@@ -72,7 +69,7 @@ class Readiness:
         """Judge a report; None where none could be made."""
         if report is None:
             problem = "their supervisor does not answer"
-            return Judgement(not self._started, self._started, False, 0, (Check(WORKERS, problem),))
+            return Judgement(not self._started, self._started, False, 0, (_check(WORKERS, problem),))
         ready = [worker for worker in report.workers if is_ready(worker)]
         disagreement = self._lasting(disagreement_of(report))
         staying = [worker for worker in report.workers if not worker.problems.get(DRAINING)]
@@ -117,25 +114,23 @@ def disagreement_of(report: FleetReport) -> str:
     return "; ".join(f"{numbered(workers)}: {revision}" for revision, workers in by_revision.items())
 
 
-def numbered(workers: list[int]) -> str:
-    """Return workers as people say it: `worker 0`, `workers 0, 2`."""
-    numbers = ", ".join(map(str, sorted(workers)))
-    return f"worker {numbers}" if len(workers) == 1 else f"workers {numbers}"
+def _check(name: str, problem: str, *workers: int) -> Diagnosis:
+    return Diagnosis(problem, REMEDIES.get(name, ""), where=(name,), workers=workers)
 
 
-def _checks(report: FleetReport, disagreement: str) -> Iterator[Check]:
-    yield Check(DRAINING, "yes" if report.draining else "")
+def _checks(report: FleetReport, disagreement: str) -> Iterator[Diagnosis]:
+    yield _check(DRAINING, "yes" if report.draining else "")
     alone = report.wanted_workers == 1
     if not alone:
         missing = report.wanted_workers - len(report.workers)
         answer = f"{len(report.workers)} of {report.wanted_workers} answer"
-        yield Check(WORKERS, answer if missing > 0 else "")
-    yield Check(CONFIGURATION, disagreement)
+        yield _check(WORKERS, answer if missing > 0 else "")
+    yield _check(CONFIGURATION, disagreement)
     for worker in report.workers:
-        number = None if alone else worker.worker
+        number = () if alone else (worker.worker,)
         if not worker.policy_rev:
-            yield Check("policy", "none is loaded yet", number)
+            yield _check("policy", "none is loaded yet", *number)
         for name, problem in worker.problems.items():
             # Of a server that is draining all workers are, and of another that one is not needs no line.
             if name != DRAINING or (problem and not report.draining):
-                yield Check(name, problem, number)
+                yield _check(name, problem, *number)

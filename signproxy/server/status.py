@@ -5,15 +5,17 @@ What stands here is for people at 3 a.m. and for their scripts; alarms are made 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from typing import TypeVar
 
 import msgspec
 
 from signproxy.audit.neutralise import harmless_json, without_surrogates
+from signproxy.diagnosis import Diagnosis, worst_first
 from signproxy.errors import Reason
 from signproxy.gate.refusals import Refusal
-from signproxy.server.readiness import Check, Judgement
+from signproxy.server.readiness import Judgement
 from signproxy.server.report import (
     CertificateReport,
     CredentialsReport,
@@ -23,10 +25,12 @@ from signproxy.server.report import (
     WorkerReport,
 )
 from signproxy.server.times import ago, moment
-from signproxy.server.troubles import Trouble, troubles_of, worst_first
+from signproxy.server.troubles import troubles_of
 from signproxy.server.upstream_status import joined, troubles_of_upstreams
 
 SHOWN_REFUSALS = 50
+
+T = TypeVar("T")
 
 _SPECS = {reason.code: reason.value for reason in Reason}
 
@@ -57,8 +61,9 @@ class Status(msgspec.Struct, frozen=True):
     verdict: str
     at: float
     started: bool
-    troubles: tuple[Trouble, ...]
-    checks: tuple[Check, ...]
+    troubles: tuple[Diagnosis, ...]
+    """The worst first."""
+    checks: tuple[Diagnosis, ...]
     fleet: FleetReport
     """Without metrics and refusals."""
     keys: tuple[KeysReport, ...]
@@ -75,9 +80,11 @@ def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
     # A worker that was replaced is the last to report.
     workers = sorted(report.workers, key=lambda worker: worker.worker)
     keys = worst_keys(keys for worker in workers for keys in worker.keys)
-    credentials = worst_credentials(each for worker in workers for each in worker.credentials)
-    of_workers = (each for worker in workers for each in worker.certificates)
-    certificates = worst_certificates((*report.certificates, *of_workers))
+    # Of each storage and bucket, and of each listener, what ends first.
+    of_workers = [each for worker in workers for each in worker.credentials]
+    credentials = _least(of_workers, lambda each: (each.storage, each.bucket), _expiry)
+    presented = (*report.certificates, *(each for worker in workers for each in worker.certificates))
+    certificates = _least(presented, lambda each: each.listener, lambda each: (each.expires_at, 0))
     troubles = worst_first(
         (*troubles_of(report, judgement, keys, credentials, certificates, now), *troubles_of_upstreams(workers, now))
     )
@@ -101,11 +108,21 @@ def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
 
 def as_json(status: Status) -> bytes:
     """Return the status for programs, indented because people read it too."""
+    document = msgspec.structs.asdict(status) | {
+        "troubles": [
+            {"weight": each.weight, "what": str(each), "remedy": each.remedy, "details": each.details}
+            for each in status.troubles
+        ],
+        "checks": [
+            {"name": each.where[0], "problem": each.what, "worker": each.workers[0] if each.workers else None}
+            for each in status.checks
+        ],
+    }
     try:
-        content = msgspec.json.encode(status)
+        content = msgspec.json.encode(document)
     except UnicodeEncodeError:
         # Bytes of a header that are no UTF-8 are kept as characters that JSON does not have.
-        content = msgspec.json.encode(_sound(msgspec.to_builtins(status)))
+        content = msgspec.json.encode(_sound(msgspec.to_builtins(document)))
     # A name that another party chose must not act on the terminal that shows it.
     return harmless_json(msgspec.json.format(content, indent=2)) + b"\n"
 
@@ -135,31 +152,19 @@ def worst_keys(keys: Iterable[KeysReport]) -> tuple[KeysReport, ...]:
     return tuple(worst.values())
 
 
-def worst_credentials(credentials: Iterable[CredentialsReport]) -> tuple[CredentialsReport, ...]:
-    """Return one report per storage and bucket: that of the worker whose credentials end first."""
-    worst: dict[tuple[str, str], CredentialsReport] = {}
-    for each in credentials:
-        place = (each.storage, each.bucket)
-        if place not in worst or _worse(each) < _worse(worst[place]):
-            worst[place] = each
-    return tuple(worst.values())
+def _least(reports: Iterable[T], place: Callable[[T], object], rank: Callable[[T], tuple[float, int]]) -> tuple[T, ...]:
+    least: dict[object, T] = {}
+    for each in reports:
+        least[place(each)] = min(least.get(place(each), each), each, key=rank)
+    return tuple(least.values())
 
 
-def worst_certificates(certificates: Iterable[CertificateReport]) -> tuple[CertificateReport, ...]:
-    """Return one report per listener: of the certificate that ends first."""
-    worst: dict[str, CertificateReport] = {}
-    for each in certificates:
-        if each.listener not in worst or each.expires_at < worst[each.listener].expires_at:
-            worst[each.listener] = each
-    return tuple(worst.values())
-
-
-def _worse(credentials: CredentialsReport) -> tuple[float, int]:
+def _expiry(credentials: CredentialsReport) -> tuple[float, int]:
     expires_at = float("inf") if credentials.expires_at is None else credentials.expires_at
     return expires_at, -credentials.failures
 
 
-def _state(report: FleetReport, judgement: Judgement, troubles: tuple[Trouble, ...]) -> State:
+def _state(report: FleetReport, judgement: Judgement, troubles: tuple[Diagnosis, ...]) -> State:
     if report.draining:
         return State.DRAINING
     if not judgement.ready:
@@ -173,7 +178,7 @@ def _verdict(state: State, report: FleetReport, judgement: Judgement, now: float
             busy = sum(worker.in_flight for worker in report.workers)
             return f"Draining. It finishes what it has ({busy} in flight) and then ends; clients are sent elsewhere."
         case State.NOT_READY:
-            names = ", ".join(dict.fromkeys(check.name for check in judgement.failing))
+            names = ", ".join(dict.fromkeys(check.where[0] for check in judgement.failing))
             word = "Not ready" if judgement.started else "Not ready yet"
             return f"{word}: {names or 'starting'}. {_policy(report, now)}"
         case State.READY | State.READY_BUT:
@@ -197,9 +202,8 @@ def _policy(report: FleetReport, now: float) -> str:
 def _group(members: list[Refusal]) -> RefusalGroup:
     last = members[0]
     spec = _SPECS.get(last.reason)
-    if spec is None:
-        return RefusalGroup(len(members), last.status, "", "", last)
-    return RefusalGroup(len(members), last.status, spec.meaning, spec.remedy, last)
+    meaning, remedy = (spec.meaning, spec.remedy) if spec is not None else ("", "")
+    return RefusalGroup(len(members), last.status, meaning, remedy, last)
 
 
 def _sound(value: object) -> object:

@@ -1,13 +1,11 @@
-"""Find what is wrong in a report, the worst first, each with what to do about it."""
+"""Find what is wrong in a report, each with what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from signproxy.server.readiness import CONFIGURATION, WORKERS, Judgement, numbered
+from signproxy.diagnosis import Diagnosis, Weight, joined
+from signproxy.server.readiness import DRAINING, REMEDIES, WORKERS, Judgement
 from signproxy.server.report import CertificateReport, CredentialsReport, FleetReport, KeysReport, ReloadReport
 from signproxy.server.times import ago, ahead, moment, span
 
@@ -21,35 +19,6 @@ LAG_SECONDS = 1.0
 RESTART_SECONDS = 3_600.0
 """How long the end of a worker is news; the number of them stands in the table for good."""
 
-_REMEDIES = {
-    "token keys": "Look at the log for the fetch error, and at the route to the issuer; tokens are refused meanwhile.",
-    "credentials": "Look at the provider: its files, its endpoint, its rights. Requests for the storage get 503.",
-    "audit": "Look at the volume of the audit file, or at who reads the pipe. `audit.on_error` says what happens.",
-    "inventory": "Wait for it to end, or look at the upstream and at the token that lists its tables "
-    "(`upstreams.<name>.inventory`). Tables that are not known yet get 503.",
-    "policy": "Wait for the load to end; `signproxy check-config` says what is wrong with the files.",
-    WORKERS: "A worker that dies is replaced; its last log lines say why. Memory limits are the usual reason.",
-    CONFIGURATION: "Restart the server if this lasts: a worker that did not take part in a reload must not go on.",
-}
-
-
-class Weight(Enum):
-    """How bad it is, the worst first."""
-
-    WRONG = "wrong"
-    """Requests are refused because of it, or proof is missing."""
-    LOOK = "look"
-    """Something will be wrong, or was."""
-
-
-class Trouble(msgspec.Struct, frozen=True):
-    """One thing that is wrong."""
-
-    weight: Weight
-    what: str
-    remedy: str
-    details: tuple[str, ...] = ()
-
 
 def troubles_of(
     report: FleetReport,
@@ -58,127 +27,102 @@ def troubles_of(
     credentials: Sequence[CredentialsReport],
     certificates: Sequence[CertificateReport],
     now: float,
-) -> tuple[Trouble, ...]:
-    """Return all that is wrong, the worst first."""
-    found = [
-        *_of_checks(judgement),
-        *_of_reload(report.last_reload, report.last_accepted_at, now),
-        *_of_keys(keys),
-        *_of_credentials(credentials, now),
-        *_of_certificates(certificates, now),
-        *_of_workers(report, now),
-    ]
-    return worst_first(found)
+) -> Iterator[Diagnosis]:
+    """Yield all that is wrong."""
+    yield from joined(check for check in judgement.failing if check.where != (DRAINING,))
+    yield from _of_reload(report.last_reload, report.last_accepted_at, now)
+    yield from _of_keys(keys)
+    yield from _of_credentials(credentials, now)
+    yield from _of_certificates(certificates, now)
+    yield from _of_workers(report, now)
 
 
-def worst_first(found: Iterable[Trouble]) -> tuple[Trouble, ...]:
-    """Return troubles in the order of their weight."""
-    return tuple(sorted(found, key=lambda trouble: list(Weight).index(trouble.weight)))
-
-
-def _of_checks(judgement: Judgement) -> Iterator[Trouble]:
-    """Yield each failing check, once for all workers of which it says the same."""
-    whose: dict[tuple[str, str], list[int]] = {}
-    for check in judgement.failing:
-        if check.name != "draining":
-            numbers = whose.setdefault((check.name, check.problem), [])
-            numbers += () if check.worker is None else (check.worker,)
-    for (name, problem), workers in whose.items():
-        where = f" ({numbered(workers)})" if workers else ""
-        yield Trouble(Weight.WRONG, f"{name}: {problem}{where}", _REMEDIES.get(name, ""))
-
-
-def _of_reload(reload: ReloadReport | None, accepted_at: float, now: float) -> Iterator[Trouble]:
+def _of_reload(reload: ReloadReport | None, accepted_at: float, now: float) -> Iterator[Diagnosis]:
     if reload is None:
         return
-    when = f"{moment(reload.at)}, {ago(now - reload.at)}"
+    when = f"({moment(reload.at)}, {ago(now - reload.at)})"
     if not reload.accepted:
-        yield Trouble(
-            Weight.WRONG,
-            f"the last reload was not taken over ({when}); what is in force is that of {moment(accepted_at)}",
+        yield Diagnosis(
+            f"the last reload was not taken over {when}; what is in force is that of {moment(accepted_at)}",
             "Mend the files; the next look at them tries again. `signproxy check-config` tells the same beforehand.",
-            reload.findings,
+            details=reload.findings,
         )
     if reload.needs_restart:
-        yield Trouble(
-            Weight.LOOK,
-            f"settings changed that are read at the start only ({when})",
+        yield Diagnosis(
+            "settings changed that are read at the start only",
             "Restart the server to use them, or take the change back.",
-            reload.needs_restart,
+            Weight.LOOK,
+            since=when,
+            details=reload.needs_restart,
         )
 
 
-def _of_keys(keys: Sequence[KeysReport]) -> Iterator[Trouble]:
+def _of_keys(keys: Sequence[KeysReport]) -> Iterator[Diagnosis]:
     for each in keys:
         # An issuer without any keys is a failing check already.
         if each.keys and each.last_error:
-            yield Trouble(
-                Weight.LOOK,
+            yield Diagnosis(
                 f"keys of issuer {each.issuer} could not be fetched; those in use are {span(each.age)} old",
                 "They are used for 24 h. A key that the issuer withdrew meanwhile is still believed.",
-                (each.last_error,),
+                Weight.LOOK,
+                details=(each.last_error,),
             )
 
 
-def _of_credentials(credentials: Sequence[CredentialsReport], now: float) -> Iterator[Trouble]:
+def _of_credentials(credentials: Sequence[CredentialsReport], now: float) -> Iterator[Diagnosis]:
     for each in credentials:
         if each.problem and each.expires_at != 0:
             place = f"{each.storage}, bucket {each.bucket}" if each.bucket else each.storage
             left = "do not expire" if each.expires_at is None else f"expire {ahead(each.expires_at - now)}"
-            yield Trouble(
-                Weight.LOOK,
+            yield Diagnosis(
                 f"credentials of {place} could not be renewed {each.failures} times; those in use {left}",
                 "Look at the provider before they expire; it is asked again every minute at least.",
-                (each.problem,),
+                Weight.LOOK,
+                details=(each.problem,),
             )
 
 
-def _of_certificates(certificates: Sequence[CertificateReport], now: float) -> Iterator[Trouble]:
+def _of_certificates(certificates: Sequence[CertificateReport], now: float) -> Iterator[Diagnosis]:
     for each in certificates:
         left = each.expires_at - now
+        remedy = "Replace the files; they are taken up without a restart."
         if left <= 0:
-            yield Trouble(
-                Weight.WRONG,
-                f"the certificate of {each.listener} expired {ago(-left)}",
-                "Replace the files; they are taken up without a restart. Clients refuse to connect meanwhile.",
+            yield Diagnosis(
+                f"the certificate of {each.listener} expired",
+                f"{remedy} Clients refuse to connect meanwhile.",
+                since=ago(-left),
             )
         elif left < min(CERTIFICATE_SECONDS, (each.expires_at - each.loaded_at) / CERTIFICATE_SHARE):
-            yield Trouble(
-                Weight.LOOK,
-                f"the certificate of {each.listener} expires {ahead(left)}",
-                "Replace the files; they are taken up without a restart.",
-            )
+            yield Diagnosis(f"the certificate of {each.listener} expires {ahead(left)}", remedy, Weight.LOOK)
 
 
-def _of_workers(report: FleetReport, now: float) -> Iterator[Trouble]:
+def _of_workers(report: FleetReport, now: float) -> Iterator[Diagnosis]:
     dropped = sum(worker.audit.dropped for worker in report.workers)
     if dropped:
-        yield Trouble(
-            Weight.WRONG,
+        yield Diagnosis(
             f"{dropped} audit events were lost since the start",
             "Requests were served without proof, as `audit.on_error: allow` says. Holes in `seq` show where.",
         )
     unshipped = next((worker.audit for worker in report.workers if worker.audit.shipping_problem), None)
     if unshipped is not None:
-        yield Trouble(
-            Weight.LOOK,
+        yield Diagnosis(
             f"{unshipped.waiting} sealed audit segments are not shipped",
             "They stay, and are tried again every minute at least; a volume that goes with the pod takes them along.",
-            (unshipped.shipping_problem,),
+            Weight.LOOK,
+            details=(unshipped.shipping_problem,),
         )
     late = [worker for worker in report.workers if worker.lag_seconds >= LAG_SECONDS]
     if late:
-        worst = max(worker.lag_seconds for worker in late)
-        where = f" ({numbered([worker.worker for worker in late])})" if report.wanted_workers > 1 else ""
-        yield Trouble(
-            Weight.LOOK,
-            f"the event loop was late by {worst:.1f} s{where}",
+        yield Diagnosis(
+            f"the event loop was late by {max(worker.lag_seconds for worker in late):.1f} s",
             "Every caller waited that long. Look at CPU limits (throttling), and at a policy that is being loaded.",
+            Weight.LOOK,
+            workers=tuple(worker.worker for worker in late) if report.wanted_workers > 1 else (),
         )
     newest = max((worker.started_at for worker in report.workers), default=now)
     if report.restarts and now - newest < RESTART_SECONDS:
-        yield Trouble(
-            Weight.LOOK,
+        yield Diagnosis(
             f"a worker ended unasked and was replaced {ago(now - newest)}; {report.restarts} did since the start",
-            _REMEDIES[WORKERS],
+            REMEDIES[WORKERS],
+            Weight.LOOK,
         )

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from signproxy.diagnosis import Diagnosis, Weight
 from signproxy.server.report import InventoryReport, UpstreamReport, WorkerReport
 from signproxy.server.times import ago, moment
-from signproxy.server.troubles import Trouble, Weight
-
-ALARM_REMEDY = (
-    "The log names the tables and the places. The older owner of a place keeps it; a later claim to it is refused "
-    "until the catalog says otherwise, or the policy lists the place."
-)
-
-KEEPING_REMEDY = (
-    "Look at the volume of `sightings.file`, and at its bounds. After a restart first seen is first believed."
-)
 
 
 def joined(workers: Iterable[WorkerReport]) -> tuple[UpstreamReport, ...]:
@@ -28,45 +19,53 @@ def joined(workers: Iterable[WorkerReport]) -> tuple[UpstreamReport, ...]:
     return tuple(joint.values())
 
 
-def troubles_of_upstreams(workers: Iterable[WorkerReport], now: float) -> Iterator[Trouble]:
+def troubles_of_upstreams(workers: Iterable[WorkerReport], now: float) -> Iterator[Diagnosis]:
     """Yield what is wrong with upstreams, and with what they say."""
     reports = tuple(workers)
     for each in joined(reports):
         if each.problem:
-            since = f"last answer {moment(each.last_success_at)}"
             known = f"{each.tables:,} tables that are known go on being signed" if each.tables else "no table is known"
-            yield Trouble(
-                Weight.WRONG,
+            yield Diagnosis(
                 f"the upstream of catalog {each.catalog} fails, {ago(now - each.last_failure_at)} last; {known}",
                 "Look at the upstream and at the way to it; catalog calls fail meanwhile.",
-                (f"{each.uri}: {each.problem}", since),
+                details=(f"{each.uri}: {each.problem}", f"last answer {moment(each.last_success_at)}"),
             )
         yield from _of_inventory(each, now)
     kept = sorted({worker.sightings_problem for worker in reports if worker.sightings_problem})
     if kept:
-        yield Trouble(Weight.LOOK, "what is learned of places is not kept", KEEPING_REMEDY, tuple(kept))
+        yield Diagnosis(
+            "what is learned of places is not kept",
+            "Look at the volume of `sightings.file`, and at its bounds. After a restart first seen is first believed.",
+            Weight.LOOK,
+            details=tuple(kept),
+        )
     alarms = sum(worker.alarms for worker in reports)
     if alarms:
-        yield Trouble(Weight.LOOK, f"locations of learned tables were not believed, {alarms} times", ALARM_REMEDY)
+        yield Diagnosis(
+            f"locations of learned tables were not believed, {alarms} times",
+            "The log names the tables and the places. The older owner of a place keeps it; a later claim to it is "
+            "refused until the catalog says otherwise, or the policy lists the place.",
+            Weight.LOOK,
+        )
 
 
-def _of_inventory(report: UpstreamReport, now: float) -> Iterator[Trouble]:
+def _of_inventory(report: UpstreamReport, now: float) -> Iterator[Diagnosis]:
     inventory = report.inventory
     if inventory is None:
         return
     if inventory.problem and inventory.taken_at:
-        yield Trouble(
-            Weight.LOOK,
+        yield Diagnosis(
             f"the inventory of catalog {report.catalog} was begun {ago(now - inventory.taken_at)}; the next one failed",
             "Look at the upstream and at the token of the inventory. Once it is too old, new tables get 503.",
-            (inventory.problem,),
+            Weight.LOOK,
+            details=(inventory.problem,),
         )
     if inventory.unreadable:
-        yield Trouble(
-            Weight.LOOK,
+        yield Diagnosis(
             f"the upstream of catalog {report.catalog} lists tables that it cannot load",
             "Repair or drop them at the upstream: where they lie is known only if they were seen before.",
-            inventory.unreadable,
+            Weight.LOOK,
+            details=inventory.unreadable,
         )
 
 

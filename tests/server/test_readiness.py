@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.server.readiness import DISAGREEMENT_SECONDS, Check, Readiness, disagreement_of
+from signproxy.diagnosis import Diagnosis
+from signproxy.server.readiness import DISAGREEMENT_SECONDS, Readiness, disagreement_of
 from signproxy.server.report import FleetReport
 from tests.server.reports import fleet, worker
 
@@ -103,8 +104,8 @@ def test_workers_may_not_serve_different_policies(other: object) -> None:
     clock.now = DISAGREEMENT_SECONDS
     judgement = readiness.judge(report)
     assert not judgement.ready
-    (check,) = (check for check in judgement.failing if check.name == "configuration")
-    assert "worker 0: policy 5f2c9d01ab34, settings c0ffee123456" in check.problem
+    (check,) = (check for check in judgement.failing if check.where == ("configuration",))
+    assert "worker 0: policy 5f2c9d01ab34, settings c0ffee123456" in check.what
     # Over, and the next one begins anew.
     assert readiness.judge(fleet(worker(0), worker(1))).ready
     assert readiness.judge(report).ready
@@ -139,5 +140,6 @@ def test_draining_is_told_once() -> None:
 
 def test_a_check_without_detail_says_no_more_than_its_name() -> None:
     """Probes answer anybody; errors name hosts, files and issuers."""
-    assert Check("credentials", "/run/secrets/id: cannot be read").line(detail=False) == "credentials: failing"
-    assert Check("credentials").line(detail=False) == "credentials: ok"
+    failing = Diagnosis("/run/secrets/id: cannot be read", where=("credentials",))
+    assert failing.line(detail=False) == "credentials: failing"
+    assert Diagnosis("", where=("credentials",)).line(detail=False) == "credentials: ok"

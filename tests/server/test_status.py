@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from signproxy.diagnosis import Weight
 from signproxy.errors import Reason
 from signproxy.server.readiness import Readiness
 from signproxy.server.report import FleetReport, KeysReport, ReloadReport
 from signproxy.server.status import SHOWN_REFUSALS, State, Status, as_json, grouped, status_of
 from signproxy.server.times import ago, ahead, moment, span
-from signproxy.server.troubles import Weight
 from tests.server.reports import (
     AUDIT,
     CERTIFICATE,
@@ -202,7 +202,7 @@ def test_what_is_wrong_is_told_with_what_to_do(
 ) -> None:
     """A number in a table is not seen by whoever does not know what it should be."""
     (trouble,) = seen(report).troubles
-    assert (trouble.weight, trouble.what) == (weight, what)
+    assert (trouble.weight, str(trouble)) == (weight, what)
     assert remedy in trouble.remedy
 
 

@@ -13,7 +13,7 @@ import pytest
 from signproxy.server.readiness import Readiness
 from signproxy.server.report import FleetReport
 from signproxy.server.status import status_of
-from signproxy.server.status_page import MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS, name, page, prose, text
+from signproxy.server.status_page import MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS, Markup, fill, name, page, prose, text
 from signproxy.server.status_style import POLICY, STYLE
 from tests.server.reports import (
     ACTING,
@@ -155,6 +155,15 @@ def test_the_verdict_comes_first_and_what_is_wrong_next() -> None:
 def test_text_becomes_markup_that_shows_it(raw: str, markup: str) -> None:
     """This function is all that stands between a stranger's name and the page."""
     assert text(raw) == markup
+
+
+def test_what_is_filled_into_a_template_is_text_unless_it_is_markup() -> None:
+    """A name that is put into the page without a thought of escaping would be a script."""
+    bold = Markup("<b>{}</b>")
+    assert fill("<p>{} {}</p>", HOSTILE, bold) == f"<p>{text(HOSTILE)} <b>{{}}</b></p>"
+    assert fill("<p>{}</p>", ("<", [bold, ">"])) == "<p>&lt;<b>{}</b>&gt;</p>"
+    # A list of nothing, or a section about nothing, is not shown.
+    assert fill("<ul>{}</ul>", ()) == ""
 
 
 def test_long_text_is_cut_and_says_so() -> None:

@@ -20,7 +20,7 @@ def told(*inventories: InventoryReport | None, sightings: str = "") -> list[tupl
         )
         for number, inventory in enumerate(inventories)
     ]
-    return [(trouble.what, trouble.details) for trouble in troubles_of_upstreams(workers, NOW)]
+    return [(str(trouble), trouble.details) for trouble in troubles_of_upstreams(workers, NOW)]
 
 
 def test_an_inventory_that_is_there_is_no_trouble() -> None:

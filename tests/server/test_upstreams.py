@@ -169,7 +169,7 @@ class TestStatus:
         status = self.seen(failing)
         assert status.state is State.READY_BUT
         (trouble,) = status.troubles
-        assert trouble.what == (
+        assert str(trouble) == (
             "the upstream of catalog lake fails, 5 s ago last; 12,345 tables that are known go on being signed"
         )
         assert "https://catalog.example/api: status 503" in trouble.details
@@ -191,4 +191,4 @@ class TestStatus:
     def test_alarms_are_worth_a_look(self) -> None:
         """A table that claims a neighbour's directory would go unnoticed."""
         (trouble,) = self.seen(UPSTREAM, UPSTREAM, alarms=2).troubles
-        assert trouble.what == "locations of learned tables were not believed, 4 times"
+        assert str(trouble) == "locations of learned tables were not believed, 4 times"

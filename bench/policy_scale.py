@@ -23,8 +23,8 @@ import msgspec
 
 from bench.figures import ratios, result
 from bench.process import memory_mib, output_of
+from signproxy.inventory.declared.source import FilePolicySource
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.source import FilePolicySource
 from signproxy.model import BY_LOCATION, Allow, NamedTable, Principal, Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.decide import decide

@@ -12,8 +12,8 @@ from aiohttp.typedefs import StrOrURL
 from pytest_aiohttp.plugin import AiohttpClient
 from yarl import URL
 
-from signproxy.server.listener import Listener, RequestHandler
-from signproxy.server.sockets import bind_tcp, bind_unix
+from signproxy.server.api.listener import Listener, RequestHandler
+from signproxy.server.process.sockets import bind_tcp, bind_unix
 
 Client = TestClient[Any, None]
 

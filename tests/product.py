@@ -18,20 +18,20 @@ from signproxy.config.settings import Settings, SigningSettings
 from signproxy.config.storage import StorageBinding
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
+from signproxy.gate.limits import Limits
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.inventory.resolver import PolicyResolver, TableResolver
-from signproxy.inventory.source import MemoryPolicySource
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.sealing import SealingSecret
-from signproxy.server.app import Handler
-from signproxy.server.catalogs import Catalogs, learned_tables
-from signproxy.server.generation import Generation
-from signproxy.server.limits import Limits
-from signproxy.server.rooms import House, Process, assemble
-from signproxy.server.seals import seals_of
+from signproxy.server.api.app import Handler
+from signproxy.server.process.catalogs import Catalogs, learned_tables
+from signproxy.server.process.generation import Generation
+from signproxy.server.process.rooms import House, Process, assemble
+from signproxy.server.process.seals import seals_of
 from signproxy.telemetry.metrics import Metrics
 from tests.listening import Client, ClientOf, ListenerServer, started_client
 

@@ -207,10 +207,10 @@ EXCEPTIONS = {
     "signproxy/pipeline/registry.py": {
         "importlib.import_module": "a job is imported when it is run, by its name in a table of this module",
     },
-    "signproxy/server/conversation.py": {
+    "signproxy/server/process/conversation.py": {
         "asyncio.open_unix_connection": "over a socket pair with a process of its own, which is connected already",
     },
-    "signproxy/server/tls.py": {
+    "signproxy/server/process/tls.py": {
         "ssl.SSLContext": "the contexts of listeners",
         "ssl.PROTOCOL_TLS_SERVER": "see above",
         "ssl.TLSVersion.TLSv1_2": "see above",

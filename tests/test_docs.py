@@ -13,7 +13,7 @@ from signproxy.cli.reference.operations import rows_of_signed
 from signproxy.cli.reference.settings import EXAMPLE
 from signproxy.config import load_settings
 from signproxy.errors import Check, Reason
-from signproxy.inventory.document import (
+from signproxy.inventory.declared.document import (
     CatalogEntry,
     EndpointEntry,
     GrantEntry,
@@ -23,7 +23,7 @@ from signproxy.inventory.document import (
     TableEntry,
     VolumeEntry,
 )
-from signproxy.inventory.source import MemoryPolicySource
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import OptIns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytest_aiohttp.plugin import AiohttpClient
 
-from signproxy.server.listener import MAX_HEADER
+from signproxy.server.api.listener import MAX_HEADER
 from tests.listening import ListenerServer, connect
 from tests.product import Product
 

@@ -12,12 +12,12 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from signproxy.answers.bodies import MAX_MESSAGE
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.identity.opaque import STATIC_ISSUER
 from signproxy.model import Ceiling, NamedTable
-from signproxy.server import app
-from signproxy.server.message import MAX_MESSAGE
+from signproxy.server.api import app
 from tests.gate.cases import CASES, SEALED, Ask, judge
 from tests.gate.forward_cases import OF_THE_S3_LISTENER, OF_VOLUMES
 from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE

@@ -14,7 +14,7 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.sighting import Staged
+from signproxy.inventory.learned.sighting import Staged
 from signproxy.sealing import SealBroken, Sealer
 
 CONTEXT = "signproxy-context"

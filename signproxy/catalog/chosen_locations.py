@@ -23,7 +23,7 @@ from signproxy.catalog.call_body import (
 )
 from signproxy.catalog.json_object import JsonInvalid, Most, check_spelling, object_in_pieces, read_string
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.catalog_draft import LOCATION_PROPERTIES
+from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
 
 NAMESPACE_LOCATION = "location"
 """The property of a namespace below which upstreams put the tables that no caller chose a place for."""

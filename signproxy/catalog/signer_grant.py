@@ -9,7 +9,7 @@ import msgspec
 
 from signproxy.catalog.access import Client
 from signproxy.catalog.names import encode_namespace, encode_segment
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.learned.sighting import TableFacts
 
 SWITCH = "s3.remote-signing-enabled"
 

@@ -16,8 +16,8 @@ from signproxy.catalog.read_restrictions import RESTRICTIONS, restricts
 from signproxy.catalog.signer_grant import SWITCH, SignerGrant
 from signproxy.catalog.store_address import StoreAddress
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.catalog_draft import LOCATION_PROPERTIES
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
+from signproxy.inventory.learned.sighting import TableFacts
 
 _METADATA = "metadata"
 _METADATA_LOCATION = "metadata-location"

@@ -19,7 +19,7 @@ from signproxy.catalog.upstream_fault import reason_of_status
 from signproxy.catalog.upstream_spec import InventorySpec
 from signproxy.catalog.upstreams import Bound
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.learned.sighting import TableFacts
 from signproxy.model import NAMESPACE_SEPARATOR
 
 ATTEMPTS = 6

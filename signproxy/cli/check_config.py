@@ -20,11 +20,11 @@ from signproxy.credentials.bindings import unused_bindings
 from signproxy.diagnosis import Diagnosis, Weight, diagnosed, worst_first
 from signproxy.errors import Finding, Invalid, SettingsInvalid
 from signproxy.policy.state import PolicyState
-from signproxy.server import build, process
-from signproxy.server.seals import secrets_of
-from signproxy.server.sockets import unix_problems
-from signproxy.server.tls import load_certificate
-from signproxy.server.upstreams import missing_upstreams, unused_upstreams, upstreams_of
+from signproxy.server.process import build, process
+from signproxy.server.process.seals import secrets_of
+from signproxy.server.process.sockets import unix_problems
+from signproxy.server.process.tls import load_certificate
+from signproxy.server.process.upstreams import missing_upstreams, unused_upstreams, upstreams_of
 
 VALID = 0
 INVALID = 1

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     form = FORMATS[client][0] if options.format is None else Format(options.format)
     mode = Mode(options.mode)
     settings = configuration.settings_of(options)
-    from signproxy.server.build import policy_source
+    from signproxy.server.process.build import policy_source
 
     connection = Connection(
         client=client,
@@ -109,7 +109,7 @@ def _transparent(options: argparse.Namespace, client: Transparent) -> int:
         problem = f"goes with clients that have their requests signed; {client.title} signs by itself"
         raise Invalid([Finding("command line", option, problem)])
     settings = configuration.settings_of(options)
-    from signproxy.server.build import policy_source
+    from signproxy.server.process.build import policy_source
 
     site = s3_site_of(client, settings, policy_source(settings).load(0), options.catalog, options.storage)
     form = None if options.format is None else Format(options.format)

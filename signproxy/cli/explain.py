@@ -37,7 +37,7 @@ def _judged(options: argparse.Namespace) -> ExplainResult:
     from signproxy.gate.gate import CatalogAddress, Gate
     from signproxy.inventory.resolver import PolicyResolver
     from signproxy.model import Subject
-    from signproxy.server.build import policy_source
+    from signproxy.server.process.build import policy_source
 
     state = policy_source(settings).load(0)
     gate = Gate(lambda: state, PolicyResolver(), settings.accepted_unsafe, settings.accepted_unhashed)

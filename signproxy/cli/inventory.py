@@ -20,18 +20,18 @@ from signproxy.cli.partial_inventory import PartialInventory
 from signproxy.cli.terminal import complain, say
 from signproxy.config import Settings
 from signproxy.errors import Finding, Invalid, Refused, nearest
-from signproxy.inventory.catalog_draft import LOCATION_PROPERTIES
-from signproxy.inventory.claims import Unbelieved, location_in, place_of
-from signproxy.inventory.registry import Holding, LocationRegistry, Registration, Shelf, Stocktaking
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
+from signproxy.inventory.learned.claims import Unbelieved, location_in, place_of
+from signproxy.inventory.learned.registry import Holding, LocationRegistry, Registration, Shelf, Stocktaking
+from signproxy.inventory.learned.sighting import TableFacts
 from signproxy.model import NAMESPACE_SEPARATOR, TableId
 from signproxy.policy.catalog import Catalog, Overlap, Place
 from signproxy.sealing import Purpose, Sealer
-from signproxy.server import build
-from signproxy.server.inventory_keeper import digest_of_upstream
-from signproxy.server.seals import secrets_of
-from signproxy.server.sightings_file import SightingsFile
-from signproxy.server.upstreams import upstreams_of
+from signproxy.server.process import build
+from signproxy.server.process.inventory_keeper import digest_of_upstream
+from signproxy.server.process.seals import secrets_of
+from signproxy.server.process.sightings_file import SightingsFile
+from signproxy.server.process.upstreams import upstreams_of
 
 DONE = 0
 INCOMPLETE = 1

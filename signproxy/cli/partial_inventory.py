@@ -10,7 +10,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from signproxy.errors import Finding, Invalid
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.learned.sighting import TableFacts
 
 GOOD_FOR_SECONDS = 24 * 3_600.0
 """An inventory that was begun longer ago is begun anew: what it lists first may be gone since."""

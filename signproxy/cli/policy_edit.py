@@ -11,8 +11,8 @@ import yaml
 
 from signproxy.documents import decode, load_yaml
 from signproxy.errors import Finding, Invalid
-from signproxy.inventory.catalog_draft import levels_of
-from signproxy.inventory.document import GrantEntry, GrantLine, InventoryLine, NamespaceName, PolicyDocument
+from signproxy.inventory.declared.catalog_draft import levels_of
+from signproxy.inventory.declared.document import GrantEntry, GrantLine, InventoryLine, NamespaceName, PolicyDocument
 from signproxy.model import NAMESPACE_SEPARATOR
 
 PATCH_SCHEMA = "signproxy.policy-patch/1"

@@ -20,16 +20,16 @@ from signproxy.config import Settings
 from signproxy.documents import decode, load_yaml
 from signproxy.errors import Finding, Invalid
 from signproxy.identity.opaque import STATIC_ISSUER
-from signproxy.inventory.build import build_state
-from signproxy.inventory.catalog_draft import levels_of
-from signproxy.inventory.document import GrantEntry, PolicyDocument
-from signproxy.inventory.findings import Findings
-from signproxy.inventory.ndjson import read_inventory
-from signproxy.inventory.snapshot import Snapshot, read_consistently
-from signproxy.inventory.source import accept_bindings
+from signproxy.inventory.declared.build import build_state
+from signproxy.inventory.declared.catalog_draft import levels_of
+from signproxy.inventory.declared.document import GrantEntry, PolicyDocument
+from signproxy.inventory.declared.findings import Findings
+from signproxy.inventory.declared.ndjson import read_inventory
+from signproxy.inventory.declared.snapshot import Snapshot, read_consistently
+from signproxy.inventory.declared.source import accept_bindings
 from signproxy.model import NAMESPACE_SEPARATOR
 from signproxy.policy.state import PolicyState
-from signproxy.server.build import single_issuer
+from signproxy.server.process.build import single_issuer
 
 EXPORT_SCHEMA = "signproxy.policy-export/1"
 

@@ -18,10 +18,10 @@ from signproxy.cli.terminal import complain, read_input, say
 from signproxy.config import Settings
 from signproxy.documents import decode, load_yaml
 from signproxy.errors import Finding, Invalid
-from signproxy.inventory.document import PolicyDocument
-from signproxy.inventory.snapshot import Snapshot, read_consistently
+from signproxy.inventory.declared.document import PolicyDocument
+from signproxy.inventory.declared.snapshot import Snapshot, read_consistently
 from signproxy.policy.state import PolicyState
-from signproxy.server import build
+from signproxy.server.process import build
 
 MAX_PATCH_BYTES = 16 << 20
 """As large as a policy file."""

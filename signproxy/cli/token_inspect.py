@@ -9,7 +9,7 @@ from signproxy.cli import configuration
 from signproxy.cli.terminal import read_token, say, say_json
 from signproxy.identity.inspect import Inspection, Outcome, inspect_token
 from signproxy.identity.tokens import MAX_TOKEN
-from signproxy.server.issuers import issuers_of, static_tokens_of
+from signproxy.server.process.issuers import issuers_of, static_tokens_of
 
 ACCEPTABLE = 0
 REFUSED = 3

@@ -18,8 +18,8 @@ from signproxy.gate.passage import Passage
 from signproxy.gate.reach import Reach
 from signproxy.gate.scope import check_carried
 from signproxy.gate.turns import in_pieces, one_at_a_time, read_in_pieces
-from signproxy.inventory.asked import Found
-from signproxy.inventory.learned_resolver import LearnedResolver
+from signproxy.inventory.learned.asked import Found
+from signproxy.inventory.learned.learned_resolver import LearnedResolver
 from signproxy.inventory.resolver import TableResolver
 from signproxy.model import BY_LOCATION, Allow, Authority, Deny, Subject
 from signproxy.policy.buckets import Reached

@@ -15,9 +15,9 @@ from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.passage import Passage
 from signproxy.gate.scope import check_tables, check_target
 from signproxy.gate.turns import one_at_a_time, read_in_pieces
-from signproxy.inventory.asked import Found
-from signproxy.inventory.learned import LearnedTables
-from signproxy.inventory.learned_resolver import LearnedResolver, NoUpstream
+from signproxy.inventory.learned.asked import Found
+from signproxy.inventory.learned.learned import LearnedTables
+from signproxy.inventory.learned.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.resolver import TableResolver
 from signproxy.model import Allow, Deny, Principal, Subject, TableId, Target
 from signproxy.policy.catalog import Catalog, CatalogKind, Table

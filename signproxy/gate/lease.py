@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from signproxy.server.limits import Hold
+from signproxy.gate.limits import Hold
 
 
 class Places(Protocol):

@@ -10,7 +10,7 @@ from signproxy.audit.event import Kind
 from signproxy.gate.begun import in_task
 from signproxy.gate.lease import Lease, Places
 from signproxy.gate.outcome import ForwardOutcome
-from signproxy.inventory.asked import Carried
+from signproxy.inventory.learned.asked import Carried
 from signproxy.model import Allow, Deny, Subject, Target
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire

@@ -9,9 +9,9 @@ from signproxy.config.source import SettingsSource
 def serve(source: SettingsSource, settings: Settings) -> int:
     """Serve until SIGTERM; return the exit code."""
     # Here and not above: importing a part starts no server, and leaves aiohttp as it is.
-    from signproxy.server.lean import lean_imports  # noqa: PLC0415
+    from signproxy.server.process.lean import lean_imports  # noqa: PLC0415
 
     with lean_imports():
-        from signproxy.server.serve import run  # noqa: PLC0415
+        from signproxy.server.process.serve import run  # noqa: PLC0415
 
     return run(source, settings)

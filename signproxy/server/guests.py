@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
-from signproxy.server.limits import Connections
+from signproxy.gate.limits import Connections
 
 STRANGERS_SHARE = 2
 """Of all connections one in two may be a stranger's; for one more the oldest of them ends, so that callers get in."""

@@ -16,7 +16,7 @@ from signproxy.audit.unpack import lines_of
 from signproxy.cli.docs import DOCS
 from signproxy.cli.reference.audit_event import schema
 from signproxy.config.settings import AuditSettings, Settings
-from signproxy.server.backpressure import MOST_SECONDS
+from signproxy.gate.backpressure import MOST_SECONDS
 from signproxy.telemetry.metrics import all_metrics
 from tests.audit.events import an_event, refusal
 from tests.audit.segment_rig import Life

@@ -16,7 +16,7 @@ from bench.serve import Deployment
 from signproxy.config import load_settings
 from signproxy.config.identity import Algorithm
 from signproxy.config.settings import AuditSinkKind, Loop, OnAuditError
-from signproxy.inventory.source import FilePolicySource
+from signproxy.inventory.declared.source import FilePolicySource
 from signproxy.s3.storage import Stamp
 
 

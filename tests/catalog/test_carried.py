@@ -19,8 +19,8 @@ from signproxy.catalog.carried import (
     read_carried,
 )
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.asked import Carried as CarriedOfGate
-from signproxy.inventory.sighting import Staged, TableFacts
+from signproxy.inventory.learned.asked import Carried as CarriedOfGate
+from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.sealing import MAX_SEALED, Purpose, Sealer, SealingSecret
 
 NOW = 1_800_000_000.0

@@ -18,7 +18,7 @@ from signproxy.catalog.client_config import (
     client_config,
 )
 from signproxy.policy.catalog import Catalog
-from signproxy.server.routes import Endpoint, find_route
+from signproxy.server.api.routes import Endpoint, find_route
 from tests.product import HOST, Product, token_of
 
 PUBLIC = "https://sign.example/base"

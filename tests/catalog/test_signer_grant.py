@@ -11,9 +11,9 @@ import pytest
 from signproxy.catalog.access import Client
 from signproxy.catalog.carried import read_carried
 from signproxy.catalog.signer_grant import SignerGrant, mount_of, variant_of
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.learned.sighting import TableFacts
 from signproxy.model import NamedTable
-from signproxy.server.routes import Endpoint, find_route
+from signproxy.server.api.routes import Endpoint, find_route
 
 GRANT = SignerGrant(mount="https://sign.example/base/catalogs/my%20lake/", prefix="my%20lake")
 

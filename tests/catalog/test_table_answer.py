@@ -13,7 +13,7 @@ from signproxy.catalog.answer import TableAnswer, read_table
 from signproxy.catalog.signer_grant import SignerGrant
 from signproxy.catalog.store_address import StoreAddress
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.learned.sighting import TableFacts
 from tests.catalog.answers import GRANT, KEYS, LOCATION, METADATA_LOCATION, STORE, UUID, encoded, metadata, table
 
 _ADDRESS = STORE.properties

@@ -15,7 +15,7 @@ from signproxy.catalog.upstream_inventory import ATTEMPTS, LONGEST_PAUSE, Upstre
 from signproxy.catalog.upstream_spec import InventorySpec, Secret, Times, UpstreamSpec
 from signproxy.catalog.upstreams import Bound
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.learned.sighting import TableFacts
 from tests.catalog.lax import LaxCatalog
 from tests.catalog.scripted import Asked, Line, Scripted, answer, error, scripted
 

@@ -15,7 +15,7 @@ from signproxy.cli.clients.client import RUNTIMES, VERSIONS, version_of
 from signproxy.cli.clients.notes import NEVER_SIGN, notes
 from signproxy.errors import Invalid
 from signproxy.model import BY_LOCATION, NamedTable
-from signproxy.server.routes import Endpoint, find_route
+from signproxy.server.api.routes import Endpoint, find_route
 
 CATALOG_URI = "https://catalog.example/api/catalog"
 SITE = Site(catalog="lake", public_url="https://sign.example")

@@ -14,9 +14,9 @@ import pytest
 
 from signproxy.catalog import upstream_inventory
 from signproxy.cli import main
-from signproxy.inventory.registry import Registration, Stocktaking
+from signproxy.inventory.learned.registry import Registration, Stocktaking
 from signproxy.sealing import Purpose, Sealer, SealingSecret
-from signproxy.server.sightings_file import SightingsFile
+from signproxy.server.process.sightings_file import SightingsFile
 
 Table = tuple[str, dict[str, str]]
 

@@ -15,7 +15,7 @@ from signproxy.credentials import assume_role, chain, static
 from signproxy.credentials.failure import FailureKind
 from signproxy.credentials.registry import ProviderRegistry
 from signproxy.credentials.slot import RefreshResult
-from signproxy.server import build
+from signproxy.server.process import build
 
 PAGE = Path(__file__).parents[2] / "docs/credentials.md"
 TEXT = PAGE.read_text()

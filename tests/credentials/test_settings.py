@@ -8,7 +8,7 @@ from signproxy.config.settings import Settings
 from signproxy.config.storage import CredentialsSettings, ProviderSettings, StorageBinding, source_faults
 from signproxy.credentials.registry import ProviderRegistry, key_of
 from signproxy.errors import ProviderInvalid, SettingsInvalid
-from signproxy.server import build
+from signproxy.server.process import build
 
 ROLE = {"role_arn": "arn:aws:iam::123456789012:role/lake"}
 STATIC = ProviderSettings("static", {"file": "keys.json"})

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from signproxy.server.supervisor import END_SECONDS
+from signproxy.server.process.supervisor import END_SECONDS
 from tests.deploy.kustomize import DEPLOY, VARIANTS, Document, optional, render
 
 PRODUCT = "signproxy"

@@ -9,8 +9,8 @@ import yaml
 
 from signproxy.cli import main
 from signproxy.errors import Refused
+from signproxy.inventory.declared.source import FilePolicySource
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.source import FilePolicySource
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Deny, NamedTable, Principal, Subject
 from signproxy.policy.decide import decide
 from signproxy.s3.operation import Operation

@@ -9,8 +9,8 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.source import MemoryPolicySource
 from signproxy.model import KeyScope, Principal, Subject, TableScope
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire

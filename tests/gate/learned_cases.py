@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from signproxy.errors import Reason, Refused
 from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress
-from signproxy.inventory.questions import Allowance
-from signproxy.inventory.sighting import Live
+from signproxy.inventory.learned.questions import Allowance
+from signproxy.inventory.learned.sighting import Live
 from signproxy.model import Subject, TableScope
 from signproxy.policy.privileges import Privilege
 from tests.inventory.learned_rig import Site, facts, principal

@@ -11,8 +11,8 @@ from signproxy.errors import Reason
 from signproxy.gate import turns
 from signproxy.gate.bulk_delete import AT_ONCE
 from signproxy.gate.gate import Gate
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.source import MemoryPolicySource
 from signproxy.model import ByLocation, NamedTable, Subject
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request

@@ -13,8 +13,8 @@ from signproxy.errors import Check, Reason, Refused
 from signproxy.gate import gate
 from signproxy.gate.begun import begin, finished
 from signproxy.gate.gate import CatalogAddress, Gate
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.source import MemoryPolicySource
 from signproxy.model import Allow, NamedTable, Subject, TableId
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Access, Operation

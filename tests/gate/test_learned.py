@@ -10,7 +10,7 @@ import pytest
 from signproxy.errors import Check, Reason
 from signproxy.gate.explain import Explanation, explain
 from signproxy.gate.gate import CatalogAddress, Gate
-from signproxy.inventory.asked import Found
+from signproxy.inventory.learned.asked import Found
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, Allow, Deny, NamedTable, Subject, Target
 from signproxy.s3.request import WireRequest

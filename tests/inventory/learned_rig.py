@@ -9,15 +9,15 @@ from signproxy.audit.event import Kind
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
-from signproxy.inventory.alarms import Refusal
-from signproxy.inventory.learned import LearnedTables
-from signproxy.inventory.learned_resolver import LearnedResolver
-from signproxy.inventory.learned_table import Freshness
-from signproxy.inventory.questions import Allowance
+from signproxy.inventory.declared.source import MemoryPolicySource
+from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.learned import LearnedTables
+from signproxy.inventory.learned.learned_resolver import LearnedResolver
+from signproxy.inventory.learned.learned_table import Freshness
+from signproxy.inventory.learned.questions import Allowance
+from signproxy.inventory.learned.sighting import Dropped, Live, Loaded, Sighting, Staged, TableFacts
+from signproxy.inventory.learned.vouchers import AsksAs, answered, recipient_of
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.sighting import Dropped, Live, Loaded, Sighting, Staged, TableFacts
-from signproxy.inventory.source import MemoryPolicySource
-from signproxy.inventory.vouchers import AsksAs, answered, recipient_of
 from signproxy.model import BY_LOCATION, Allow, NamedTable, Principal, Subject, TableScope
 from signproxy.policy.learning import Authorizer
 from signproxy.policy.state import PolicyState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signproxy.errors import PolicyInvalid
-from signproxy.inventory.source import MemoryPolicySource
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.policy.state import PolicyState
 
 BASE = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory import alarms as module
-from signproxy.inventory.alarms import TOLD_FOR, AlarmKind, Alarms, Refusal
+from signproxy.inventory.learned import alarms as module
+from signproxy.inventory.learned.alarms import TOLD_FOR, AlarmKind, Alarms, Refusal
 from signproxy.model import TableId
 
 THIEF = TableId("lake", "sales", "thief")

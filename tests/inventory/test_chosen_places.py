@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory import unvouched
-from signproxy.inventory.alarms import AlarmKind
-from signproxy.inventory.chosen_places import follows_layout
-from signproxy.inventory.registry import Change
-from signproxy.inventory.sighting import Live, Renamed, Staged
+from signproxy.inventory.learned import unvouched
+from signproxy.inventory.learned.alarms import AlarmKind
+from signproxy.inventory.learned.chosen_places import follows_layout
+from signproxy.inventory.learned.registry import Change
+from signproxy.inventory.learned.sighting import Live, Renamed, Staged
 from signproxy.policy.location import parse_location
 from tests.inventory.learned_rig import NOW, Site, facts, policy
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from signproxy.inventory.difference import difference
-from signproxy.inventory.notes import MAX_EXAMPLES, MAX_GROUPS, MAX_LINES, Notes
+from signproxy.inventory.changes.difference import difference
+from signproxy.inventory.changes.notes import MAX_EXAMPLES, MAX_GROUPS, MAX_LINES, Notes
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
 from tests.inventory.policy_text import load
@@ -254,7 +254,7 @@ def test_what_is_compared_once_is_compared_rightly(monkeypatch: pytest.MonkeyPat
     said = difference(old, new)
     assert len(said) > 5
     for remembered in (0, 1):
-        monkeypatch.setattr("signproxy.inventory.table_difference._MAX_REMEMBERED", remembered)
+        monkeypatch.setattr("signproxy.inventory.changes.table_difference._MAX_REMEMBERED", remembered)
         assert difference(old, new) == said
 
 

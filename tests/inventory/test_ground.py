@@ -9,10 +9,10 @@ import weakref
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory import ground as ground_module
-from signproxy.inventory.alarms import AlarmKind
-from signproxy.inventory.ground import Ground
-from signproxy.inventory.sighting import Live
+from signproxy.inventory.learned import ground as ground_module
+from signproxy.inventory.learned.alarms import AlarmKind
+from signproxy.inventory.learned.ground import Ground
+from signproxy.inventory.learned.sighting import Live
 from signproxy.model import Allow
 from tests.inventory.learned_rig import NOW, Site, facts, policy
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory import hearsay
-from signproxy.inventory.alarms import Refusal
-from signproxy.inventory.hearsay import Denials, digest_of
+from signproxy.inventory.learned import hearsay
+from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.hearsay import Denials, digest_of
 from signproxy.model import TableId
 
 REFUSAL = Refusal(Reason.LOCATION_DISPUTED, "detail", TableId("lake", "sales", "t"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.alarms import AlarmKind, Refusal
-from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Renamed, TableFacts
+from signproxy.inventory.learned.alarms import AlarmKind, Refusal
+from signproxy.inventory.learned.sighting import Changed, Dropped, Gone, Live, Renamed, TableFacts
 from signproxy.model import Allow, TableId
 from tests.inventory.learned_rig import Site, facts, policy
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.asked import Asked, Missing
-from signproxy.inventory.holders import Holders
-from signproxy.inventory.learned_table import Freshness
-from signproxy.inventory.sighting import Dropped, Live, Renamed
+from signproxy.inventory.learned.asked import Asked, Missing
+from signproxy.inventory.learned.holders import Holders
+from signproxy.inventory.learned.learned_table import Freshness
+from signproxy.inventory.learned.sighting import Dropped, Live, Renamed
 from signproxy.model import Allow, NamedTable, Principal, Subject
 from signproxy.s3.operation import Operation
 from tests.inventory.learned_rig import NOW, Site, facts, policy

@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.learned_table import Freshness
-from signproxy.inventory.questions import Allowance
-from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Renamed, Staged
-from signproxy.inventory.vouchers import AsksAs
+from signproxy.inventory.learned.learned_table import Freshness
+from signproxy.inventory.learned.questions import Allowance
+from signproxy.inventory.learned.sighting import Changed, Dropped, Gone, Live, Renamed, Staged
+from signproxy.inventory.learned.vouchers import AsksAs
 from signproxy.model import Allow
 from tests.inventory.learned_rig import Site, facts, policy
 

@@ -9,11 +9,11 @@ import pytest
 from signproxy.errors import Reason, Refused
 from signproxy.gate.begun import finished
 from signproxy.gate.gate import CatalogAddress
-from signproxy.inventory.learned_resolver import NoUpstream
-from signproxy.inventory.learned_table import Freshness
-from signproxy.inventory.questions import Allowance
-from signproxy.inventory.sighting import Changed, Gone, Loaded
-from signproxy.inventory.vouchers import AsksAs, recipient_of
+from signproxy.inventory.learned.learned_resolver import NoUpstream
+from signproxy.inventory.learned.learned_table import Freshness
+from signproxy.inventory.learned.questions import Allowance
+from signproxy.inventory.learned.sighting import Changed, Gone, Loaded
+from signproxy.inventory.learned.vouchers import AsksAs, recipient_of
 from signproxy.model import Allow, NamedTable, Subject
 from signproxy.s3.request import WireRequest
 from tests.inventory.learned_rig import FAR, FakeUpstream, Site, facts, policy, principal

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.inventory import personal_ground
-from signproxy.inventory.learned_table import Freshness
-from signproxy.inventory.personal_ground import LONGEST_STAGE
-from signproxy.inventory.sighting import Dropped, Staged, TableFacts
+from signproxy.inventory.learned import personal_ground
+from signproxy.inventory.learned.learned_table import Freshness
+from signproxy.inventory.learned.personal_ground import LONGEST_STAGE
+from signproxy.inventory.learned.sighting import Dropped, Staged, TableFacts
 from signproxy.model import Allow
 from tests.inventory.learned_rig import NOW, Site, facts, policy
 

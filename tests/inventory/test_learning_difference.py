@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.inventory.difference import difference
+from signproxy.inventory.changes.difference import difference
 from tests.inventory.policy_text import BASE, load
 
 UPSTREAM = BASE.replace("remote_signing: true}", "remote_signing: true, tables: upstream}")

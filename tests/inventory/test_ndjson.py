@@ -7,9 +7,9 @@ import io
 
 import pytest
 
-from signproxy.inventory import ndjson
-from signproxy.inventory.document import GrantLine, TableLine
-from signproxy.inventory.findings import Findings
+from signproxy.inventory.declared import ndjson
+from signproxy.inventory.declared.document import GrantLine, TableLine
+from signproxy.inventory.declared.findings import Findings
 from signproxy.policy.privileges import mask_of
 from tests.inventory.policy_text import BASE, faults, load
 

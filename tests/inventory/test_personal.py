@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from signproxy.inventory import personal
-from signproxy.inventory.learned_table import PersonalTable, Phase
-from signproxy.inventory.personal import PersonalTables
+from signproxy.inventory.learned import personal
+from signproxy.inventory.learned.learned_table import PersonalTable, Phase
+from signproxy.inventory.learned.personal import PersonalTables
 from signproxy.model import TableId
 from signproxy.policy.catalog import Place
 from signproxy.policy.location import Location

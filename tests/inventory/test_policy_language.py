@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Finding, PolicyInvalid
-from signproxy.inventory.source import MemoryPolicySource
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.model import NAMESPACE_SEPARATOR, Principal
 from signproxy.policy.catalog import (
     Binding,

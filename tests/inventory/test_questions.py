@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.inventory import questions
-from signproxy.inventory.questions import Allowance, Questions
+from signproxy.inventory.learned import questions
+from signproxy.inventory.learned.questions import Allowance, Questions
 
 
 def test_an_allowance_comes_back_with_time() -> None:

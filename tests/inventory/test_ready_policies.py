@@ -14,11 +14,11 @@ from signproxy.gate.begun import finished
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
-from signproxy.inventory.learned import LearnedTables
-from signproxy.inventory.learned_resolver import LearnedResolver, NoUpstream
+from signproxy.inventory.declared.source import FilePolicySource
+from signproxy.inventory.learned.learned import LearnedTables
+from signproxy.inventory.learned.learned_resolver import LearnedResolver, NoUpstream
+from signproxy.inventory.learned.sighting import Live, TableFacts
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.sighting import Live, TableFacts
-from signproxy.inventory.source import FilePolicySource
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Deny, NamedTable, Principal, Subject
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.decide import decide

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.registry import (
+from signproxy.inventory.learned.registry import (
     Change,
     Completeness,
     Holding,
@@ -16,7 +16,7 @@ from signproxy.inventory.registry import (
     Shelf,
     Stocktaking,
 )
-from signproxy.inventory.sighting import Dropped, Live, Renamed
+from signproxy.inventory.learned.sighting import Dropped, Live, Renamed
 from signproxy.model import TableId
 from signproxy.policy.table import Place
 from tests.inventory.learned_rig import NOW, Site, facts

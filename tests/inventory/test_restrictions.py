@@ -10,10 +10,10 @@ from signproxy.gate.begun import finished
 from signproxy.gate.explain import explain
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.gate import CatalogAddress
-from signproxy.inventory.learned_table import Freshness
-from signproxy.inventory.questions import Allowance
-from signproxy.inventory.sighting import Answered, Changed, Live, Renamed
-from signproxy.inventory.vouchers import EVERYBODY, AsksAs
+from signproxy.inventory.learned.learned_table import Freshness
+from signproxy.inventory.learned.questions import Allowance
+from signproxy.inventory.learned.sighting import Answered, Changed, Live, Renamed
+from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs
 from signproxy.model import Allow, KeyScope, NamedTable, Principal, Subject, TableScope
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.request import WireRequest

@@ -10,9 +10,9 @@ import pytest
 
 from signproxy.documents.files import ATTEMPTS
 from signproxy.errors import PolicyInvalid
-from signproxy.inventory import snapshot as snapshot_module
-from signproxy.inventory.snapshot import FileSnapshot, MemorySnapshot, Snapshot, files_of, read_consistently
-from signproxy.inventory.source import FilePolicySource, MemoryPolicySource, PolicySource
+from signproxy.inventory.declared import snapshot as snapshot_module
+from signproxy.inventory.declared.snapshot import FileSnapshot, MemorySnapshot, Snapshot, files_of, read_consistently
+from signproxy.inventory.declared.source import FilePolicySource, MemoryPolicySource, PolicySource
 from tests.inventory.policy_text import BASE, TABLE
 
 LINE = b'{"kind":"table","namespace":"a","name":"t","location":"s3://lake/wh/t"}\n'

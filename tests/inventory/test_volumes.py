@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.inventory.difference import difference
+from signproxy.inventory.changes.difference import difference
 from signproxy.model import Principal, VolumeId
 from signproxy.policy.catalog import Overwrite
 from signproxy.policy.privileges import mask_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.inventory import vouchers as module
-from signproxy.inventory.sighting import Answered, Live
-from signproxy.inventory.vouchers import EVERYBODY, Recipient, Vouchers, recipient_of
+from signproxy.inventory.learned import vouchers as module
+from signproxy.inventory.learned.sighting import Answered, Live
+from signproxy.inventory.learned.vouchers import EVERYBODY, Recipient, Vouchers, recipient_of
 from tests.inventory.learned_rig import FAR, Site, facts, principal
 
 ALICE, BOB = principal("alice"), principal("bob")

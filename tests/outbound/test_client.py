@@ -172,7 +172,7 @@ async def test_an_address_that_is_off_limits_is_not_connected_to(aiohttp_server:
 
 LEAN = """
 import asyncio, sys
-from signproxy.server.lean import lean_imports
+from signproxy.server.process.lean import lean_imports
 with lean_imports():
     import aiohttp
 from signproxy.outbound.client import Connections, Timeouts, http_client

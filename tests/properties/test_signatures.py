@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.explain import explain
-from signproxy.server.message import read_message
-from signproxy.server.routes import find_route
+from signproxy.server.api.message import read_message
+from signproxy.server.api.routes import find_route
 from tests.properties.drafts import Draft, drafts, wild
 from tests.properties.world import (
     ALL_GRANTS,

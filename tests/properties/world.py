@@ -15,12 +15,12 @@ from signproxy.errors import Refused
 from signproxy.gate.begun import finished
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.inventory.source import MemoryPolicySource
 from signproxy.model import Allow, NamedTable, Principal, Subject
 from signproxy.policy.state import PolicyState
-from signproxy.server.message import read_message
-from signproxy.server.routes import Route, find_route
+from signproxy.server.api.message import read_message
+from signproxy.server.api.routes import Route, find_route
 from signproxy.signing.sign import RequestSigner
 from tests.product import ACCESS_KEY, SECRET
 from tests.properties.store import Touch, Use, touched

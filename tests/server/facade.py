@@ -17,8 +17,8 @@ from signproxy.catalog.upstream_spec import Times, UpstreamSpec
 from signproxy.config.context import ContextSettings
 from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import Settings
-from signproxy.inventory.source import MemoryPolicySource
-from signproxy.server.facade import Facade
+from signproxy.facade.facade import Facade
+from signproxy.inventory.declared.source import MemoryPolicySource
 from tests.catalog.scripted import Asked, Line, Scripted, answer, error, scripted
 from tests.listening import ClientOf, started_client
 from tests.product import Product, token_of

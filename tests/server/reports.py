@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from signproxy.gate.refusals import Refusal
-from signproxy.server.report import (
+from signproxy.server.status.report import (
     AuditReport,
     CertificateReport,
     CredentialsReport,

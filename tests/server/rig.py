@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from signproxy.server.listener import Listener
-from signproxy.server.plain import Head
-from signproxy.server.reply import Reply
-from signproxy.server.sockets import UnixSocket, bind_tcp
-from signproxy.server.tls import CertificateHolder
+from signproxy.answers.reply import Reply
+from signproxy.server.api.listener import Listener
+from signproxy.server.api.plain import Head
+from signproxy.server.process.sockets import UnixSocket, bind_tcp
+from signproxy.server.process.tls import CertificateHolder
 
 TEXT = "Content-Type: text/plain\r\n"
 

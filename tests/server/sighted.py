@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signproxy.inventory.sighting import Changed, Dropped, Gone, Live, Renamed, Staged, TableFacts
+from signproxy.inventory.learned.sighting import Changed, Dropped, Gone, Live, Renamed, Staged, TableFacts
 
 
 def facts(name: str = "t", uuid: str = "1", **changes: str) -> TableFacts:

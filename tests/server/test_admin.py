@@ -18,9 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_aiohttp.plugin import AiohttpClient
 
 from signproxy.errors import Reason, Refused
-from signproxy.server import admin
-from signproxy.server.admin import AdminHandler
-from signproxy.server.report import FleetReport
+from signproxy.server.status import admin
+from signproxy.server.status.admin import AdminHandler
+from signproxy.server.status.report import FleetReport
 from signproxy.telemetry.exposition import Exposition
 from signproxy.telemetry.log import Level, configure
 from signproxy.telemetry.metrics import Metrics

@@ -13,14 +13,14 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signproxy.answers.reply import Reply
 from signproxy.errors import Reason, Refused
 from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
-from signproxy.server import exchange
-from signproxy.server.connection import DirectServer
-from signproxy.server.plain import Head, Heads
-from signproxy.server.reply import Reply
+from signproxy.server.api import exchange
+from signproxy.server.api.connection import DirectServer
+from signproxy.server.api.plain import Head, Heads
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
 
 BODY = msgspec.json.encode(sign_message())
@@ -325,7 +325,7 @@ async def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
     """Connections that say nothing, or nothing more, would pile up for ever."""
     from contextlib import AsyncExitStack
 
-    from signproxy.server.listener import listen
+    from signproxy.server.api.listener import listen
 
     product = Product()
     product.trail.start()

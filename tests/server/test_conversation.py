@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from signproxy.errors import Finding, Invalid, PolicyInvalid, Reason, Refused
-from signproxy.inventory.sighting import Changed, Dropped, Live, Renamed, Sighting, Staged, TableFacts
-from signproxy.inventory.sighting import Gone as GoneTable
-from signproxy.server import control
-from signproxy.server.control import Answer, Call
-from signproxy.server.conversation import Act, Conversation, WorkerFailed
-from signproxy.server.fleet import Candidate, Gone
-from signproxy.server.generation import Scope
-from signproxy.server.heard import Heard
+from signproxy.inventory.learned.sighting import Changed, Dropped, Live, Renamed, Sighting, Staged, TableFacts
+from signproxy.inventory.learned.sighting import Gone as GoneTable
+from signproxy.server.process import control
+from signproxy.server.process.control import Answer, Call
+from signproxy.server.process.conversation import Act, Conversation, WorkerFailed
+from signproxy.server.process.fleet import Candidate, Gone
+from signproxy.server.process.generation import Scope
+from signproxy.server.process.heard import Heard
 
 FACTS = TableFacts("a\x1fb", "t", "1111", "s3://lake/t", {"write.data.path": "s3://lake/d"}, "s3://lake/t/m.json")
 SIGHTINGS: tuple[Sighting, ...] = (

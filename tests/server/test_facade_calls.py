@@ -229,7 +229,7 @@ class TestRequests:
         self, monkeypatch: pytest.MonkeyPatch, serve_front: ServeFront
     ) -> None:
         """A few commits of gigabytes would end the sidecar."""
-        from signproxy.server import facade as module
+        from signproxy.facade import facade as module
 
         monkeypatch.setattr(module, "MAX_CALL", 1000)
         product = await serve_front()

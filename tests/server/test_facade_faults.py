@@ -10,7 +10,7 @@ import pytest
 
 from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
-from signproxy.server.call_answers import CallAnswers
+from signproxy.facade.call_answers import CallAnswers
 from tests.catalog.scripted import Line, answer, error
 from tests.product import token_of
 from tests.server.facade import MOUNT, POLICY, T1, Front, front, loaded, only
@@ -216,7 +216,7 @@ class TestFaults:
 
     async def test_a_body_that_never_comes_is_no_fault_of_the_upstream(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The alarm on failing upstreams would ring because of a client."""
-        from signproxy.server import bodies
+        from signproxy.answers import bodies
 
         monkeypatch.setattr(bodies, "PART_SECONDS", 0.1)
         async with front() as product:

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from signproxy.errors import Finding, PolicyInvalid, Reason, Refused
-from signproxy.server.fleet import READINGS, Candidate, Fleet, Gone
-from signproxy.server.generation import Scope
-from signproxy.server.report import WorkerReport
+from signproxy.server.process.fleet import READINGS, Candidate, Fleet, Gone
+from signproxy.server.process.generation import Scope
+from signproxy.server.status.report import WorkerReport
 
 
 class MemoryMember:

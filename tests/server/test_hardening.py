@@ -12,15 +12,15 @@ import sys
 
 import pytest
 
-from signproxy.server import hardening
-from signproxy.server.hardening import harden
+from signproxy.server.process import hardening
+from signproxy.server.process.hardening import harden
 from signproxy.telemetry import log
 
 # As root, both processes become somebody whom the kernel refuses something. A process that changes its user cannot be
 # looked into anyway, so the first look is made possible again: that is what every normal start is like.
 SPY = """
 import json, os, pathlib, sys
-from signproxy.server.hardening import _prctl, _Prctl, harden
+from signproxy.server.process.hardening import _prctl, _Prctl, harden
 
 def be_nobody():
     if os.getuid() == 0:
@@ -121,5 +121,5 @@ def test_what_a_sandbox_refuses_is_told_and_not_fatal(monkeypatch: pytest.Monkey
 
 def test_a_start_stays_light() -> None:
     """Each command would pay for a foreign-function interface that one of them uses."""
-    code = "import signproxy.server.hardening, sys; sys.exit('ctypes' in sys.modules)"
+    code = "import signproxy.server.process.hardening, sys; sys.exit('ctypes' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

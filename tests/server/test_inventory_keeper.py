@@ -14,14 +14,14 @@ import pytest
 from signproxy.catalog.upstream_inventory import UpstreamInventory
 from signproxy.catalog.upstream_spec import InventorySpec, Secret, UpstreamSpec
 from signproxy.errors import Reason
-from signproxy.inventory.learned import LearnedTables
-from signproxy.inventory.registry import Change
-from signproxy.inventory.sighting import Live
+from signproxy.inventory.learned.learned import LearnedTables
+from signproxy.inventory.learned.registry import Change
+from signproxy.inventory.learned.sighting import Live
 from signproxy.model import Subject
 from signproxy.sealing import Purpose, Sealer, SealingSecret
-from signproxy.server import inventory_keeper
-from signproxy.server.inventory_keeper import AGES, InventoryKeeper
-from signproxy.server.sightings_file import SightingsFile, TakingLock
+from signproxy.server.process import inventory_keeper
+from signproxy.server.process.inventory_keeper import AGES, InventoryKeeper
+from signproxy.server.process.sightings_file import SightingsFile, TakingLock
 from tests.catalog.lax import WAREHOUSE, LaxCatalog
 from tests.catalog.scripted import Asked, Line, error
 from tests.inventory.learned_rig import principal

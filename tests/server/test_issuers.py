@@ -11,7 +11,7 @@ import pytest
 from signproxy.config.identity import IdentitySettings
 from signproxy.errors import SettingsInvalid
 from signproxy.identity.issuer import SharedSecret
-from signproxy.server.issuers import MAX_KEY_BYTES, files_of, issuers_of, keys_digest
+from signproxy.server.process.issuers import MAX_KEY_BYTES, files_of, issuers_of, keys_digest
 from tests.documents.volume import Volume
 
 

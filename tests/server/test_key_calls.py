@@ -20,7 +20,7 @@ from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
 from signproxy.identity.table_token import TableTokens
 from signproxy.model import KeyScope, Principal, TableScope
 from signproxy.sealing import Purpose, Sealer
-from signproxy.server.key_calls import MAX_KEY_REQUEST, KeyCalls, KeyRequest, levels_of, read_key_request
+from signproxy.server.api.key_calls import MAX_KEY_REQUEST, KeyCalls, KeyRequest, levels_of, read_key_request
 from tests.identity.keyed import SEALING, emulated
 from tests.product import NAMES, Product, ServeProduct, token_of
 from tests.server.facade import front

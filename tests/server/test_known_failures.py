@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.server.listener import MAX_HEADER
+from signproxy.server.api.listener import MAX_HEADER
 from tests.product import ACCESS_KEY, HOST, KEY, SECRET, SIGN_T1, Product, ServeProduct, sign_message, token_of
 from tests.verifier import as_java, as_pyiceberg, verify
 

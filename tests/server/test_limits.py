@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from signproxy.audit.trail_state import OnError
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
-from signproxy.server import app
-from signproxy.server.message import MAX_BULK_MESSAGE, MAX_MESSAGE, read_bearer, read_message, read_request_id
-from signproxy.server.routes import Endpoint, find_route
+from signproxy.server.api import app
+from signproxy.server.api.message import MAX_BULK_MESSAGE, MAX_MESSAGE, read_bearer, read_message, read_request_id
+from signproxy.server.api.routes import Endpoint, find_route
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
 
 
@@ -223,7 +223,7 @@ async def test_a_path_is_one_route_or_none(method: str, path: str, status: int, 
 
 def test_routes_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller who walks through made-up tables must not fill the memory."""
-    from signproxy.server import routes
+    from signproxy.server.api import routes
 
     monkeypatch.setattr(routes, "_routes", {})
     monkeypatch.setattr(routes, "_ROUTES_KEPT", 3)

@@ -13,14 +13,14 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from signproxy.answers.reply import Reply
 from signproxy.config.listening import TlsSettings
 from signproxy.errors import SettingsInvalid
-from signproxy.server import accepting
-from signproxy.server import listener as module
-from signproxy.server.listener import Listener, listen
-from signproxy.server.reply import Reply
-from signproxy.server.sockets import bind_tcp, bind_unix
-from signproxy.server.tls import CertificateHolder
+from signproxy.server.api import listener as module
+from signproxy.server.api.listener import Listener, listen
+from signproxy.server.process import accepting
+from signproxy.server.process.sockets import bind_tcp, bind_unix
+from signproxy.server.process.tls import CertificateHolder
 from tests.authority import Authority
 from tests.server.rig import Client, Slow, serving
 

@@ -12,11 +12,11 @@ from signproxy.audit.sink import MemorySink
 from signproxy.audit.trail import AuditTrail
 from signproxy.config.settings import LimitSettings
 from signproxy.credentials.store import CredentialStore
+from signproxy.gate.limits import Limits
 from signproxy.identity.authenticator import Authenticator
-from signproxy.server.limits import Limits
-from signproxy.server.measures import show_fleet, show_limits, show_rooms
-from signproxy.server.readiness import Readiness
-from signproxy.server.report import FleetReport
+from signproxy.server.status.measures import show_fleet, show_limits, show_rooms
+from signproxy.server.status.readiness import Readiness
+from signproxy.server.status.report import FleetReport
 from signproxy.telemetry.metrics import Metrics
 from tests.identity.rig import KeyServer, remote_issuer
 from tests.scrape import Seen, scraped

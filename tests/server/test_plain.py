@@ -6,9 +6,9 @@ from timeit import repeat
 
 import pytest
 
-from signproxy.server import plain
-from signproxy.server.listener import MAX_HEADER
-from signproxy.server.plain import Heads
+from signproxy.server.api import plain
+from signproxy.server.api.listener import MAX_HEADER
+from signproxy.server.api.plain import Heads
 
 HEAD = b"POST /v1/aws/s3/sign HTTP/1.1\r\nHost: h\r\nContent-Length: "
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from signproxy.catalog.upstream_spec import Secret, ServiceToken
-from signproxy.inventory.sighting import Answered
-from signproxy.server.key_calls import KeyCalls
+from signproxy.inventory.learned.sighting import Answered
+from signproxy.server.api.key_calls import KeyCalls
 from tests.catalog.scripted import Asked, Line, answer, error
 from tests.identity.keyed import emulated
 from tests.product import token_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from signproxy.diagnosis import Diagnosis
-from signproxy.server.readiness import DISAGREEMENT_SECONDS, Readiness, disagreement_of
-from signproxy.server.report import FleetReport
+from signproxy.server.status.readiness import DISAGREEMENT_SECONDS, Readiness, disagreement_of
+from signproxy.server.status.report import FleetReport
 from tests.server.reports import fleet, worker
 
 ILL = {"credentials": "lake: expired"}

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from signproxy.inventory.sighting import Sighting
-from signproxy.server import relay as relaying
-from signproxy.server.conversation import WorkerFailed
-from signproxy.server.delivery import Delivery
-from signproxy.server.fleet import Gone as GoneWorker
-from signproxy.server.heard import Heard
-from signproxy.server.relay import KEPT, PAGE, Relay
+from signproxy.inventory.learned.sighting import Sighting
+from signproxy.server.process import relay as relaying
+from signproxy.server.process.conversation import WorkerFailed
+from signproxy.server.process.delivery import Delivery
+from signproxy.server.process.fleet import Gone as GoneWorker
+from signproxy.server.process.heard import Heard
+from signproxy.server.process.relay import KEPT, PAGE, Relay
 from tests.server.sighted import changed, dropped, gone, live, renamed, staged
 
 # -- a receiver that hangs

@@ -12,7 +12,7 @@ import pytest
 
 from signproxy.config.source import SettingsSource
 from signproxy.errors import Invalid
-from signproxy.server.generation import Scope, load_generation
+from signproxy.server.process.generation import Scope, load_generation
 from tests.product import token_of
 from tests.server.served import POLICY, Served, Start, serve
 

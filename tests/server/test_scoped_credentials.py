@@ -21,12 +21,12 @@ from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys, Parts
 from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
 from signproxy.identity.table_token import TableTokens
-from signproxy.inventory.sighting import Staged, TableFacts
+from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.model import KeyScope, Principal, TableScope
 from signproxy.sealing import Purpose, Sealer, SealingSecret
-from signproxy.server.admin import PATHS, AdminHandler
-from signproxy.server.key_calls import KeyCalls
-from signproxy.server.routes import ROUTES, Endpoint
+from signproxy.server.api.key_calls import KeyCalls
+from signproxy.server.api.routes import ROUTES, Endpoint
+from signproxy.server.status.admin import PATHS, AdminHandler
 from tests.catalog.scripted import Asked, Line, answer, error
 from tests.identity.keyed import emulated, signed
 from tests.product import token_of

@@ -8,10 +8,10 @@ import pytest
 
 from signproxy.config.context import ContextSettings
 from signproxy.errors import Refused, SettingsInvalid
-from signproxy.inventory.sighting import Staged
+from signproxy.inventory.learned.sighting import Staged
 from signproxy.model import Principal, TableScope
 from signproxy.sealing import SealingSecret
-from signproxy.server.seals import MAX_SECRET_BYTES, seals_of, secrets_digest, secrets_of
+from signproxy.server.process.seals import MAX_SECRET_BYTES, seals_of, secrets_digest, secrets_of
 from tests.server.sighted import facts
 
 OWN = SealingSecret(b"o" * 32)

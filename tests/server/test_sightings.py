@@ -8,11 +8,17 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned import Refusal
-from signproxy.inventory.sighting import Live, Renamed, Sighting
+from signproxy.inventory.learned.learned import Refusal
+from signproxy.inventory.learned.sighting import Live, Renamed, Sighting
 from signproxy.model import TableId
-from signproxy.server.heard import Heard, places_of
-from signproxy.server.sightings import MAX_SHARED_BYTES, REMEMBERED, REMEMBERED_SECONDS, REPEAT_SECONDS, Sightings
+from signproxy.server.process.heard import Heard, places_of
+from signproxy.server.process.sightings import (
+    MAX_SHARED_BYTES,
+    REMEMBERED,
+    REMEMBERED_SECONDS,
+    REPEAT_SECONDS,
+    Sightings,
+)
 from tests.server.sighted import changed, dropped, facts, gone, live, renamed, staged
 
 DISPUTED = Refusal(Reason.LOCATION_DISPUTED, "another's", TableId("lake", "n", "t"))

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from signproxy.errors import SettingsInvalid
-from signproxy.inventory.registry import Change, Holding, LocationRegistry, Registration, Removal, Stocktaking
-from signproxy.inventory.unvouched import Unvouched
+from signproxy.inventory.learned.registry import Change, Holding, LocationRegistry, Registration, Removal, Stocktaking
+from signproxy.inventory.learned.unvouched import Unvouched
 from signproxy.model import TableId
 from signproxy.sealing import Purpose, Sealer, SealingSecret
-from signproxy.server.sightings_file import SightingsFile
+from signproxy.server.process.sightings_file import SightingsFile
 from tests.inventory.learned_rig import facts
 
 OLD, NEW = SealingSecret(b"o" * 32), SealingSecret(b"n" * 32)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from signproxy.errors import Finding, SettingsInvalid
-from signproxy.inventory.registry import Change, Removal
+from signproxy.inventory.learned.registry import Change, Removal
 from signproxy.model import TableId
 from signproxy.sealing import Purpose, Sealer, SealingSecret
-from signproxy.server import sightings_journal
-from signproxy.server.sightings_file import SightingsFile
-from signproxy.server.sightings_journal import SightingsJournal
+from signproxy.server.process import sightings_journal
+from signproxy.server.process.sightings_file import SightingsFile
+from signproxy.server.process.sightings_journal import SightingsJournal
 
 
 class Volume(SightingsFile):

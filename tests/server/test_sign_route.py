@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.server.routes import find_route
+from signproxy.server.api.routes import find_route
 from tests.product import ACCESS_KEY, HOST, KEY, POLICY, SECRET, SIGN_T1, Product, ServeProduct, sign_message
 from tests.verifier import as_java, as_pyiceberg, verify
 

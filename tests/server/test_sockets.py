@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from signproxy.errors import SettingsInvalid
-from signproxy.server import sockets as module
-from signproxy.server.sockets import MAX_PATH_BYTES, Sharing, UnixSocket, address_of, bind_tcp, bind_unix
+from signproxy.server.process import sockets as module
+from signproxy.server.process.sockets import MAX_PATH_BYTES, Sharing, UnixSocket, address_of, bind_tcp, bind_unix
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from signproxy.audit.trail import AuditTrail
 from signproxy.cli import main
 from signproxy.config.settings import Settings
 from signproxy.errors import SettingsInvalid
-from signproxy.server import build
-from signproxy.server.rooms_report import audit_of
-from signproxy.server.spool import Spool
+from signproxy.server.process import build
+from signproxy.server.process.spool import Spool
+from signproxy.server.status.rooms_report import audit_of
 from signproxy.shipping import shipper as shipper_module
 from signproxy.telemetry.metrics import Metrics
 from tests.audit.events import an_event

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from signproxy.server.lean import lean_imports
+from signproxy.server.process.lean import lean_imports
 from tests.identity.rig import KeyServer
 from tests.identity.test_fetch import certificate
 
@@ -44,22 +44,22 @@ def modules_after(code: str, **environment: str) -> set[str]:
 
 def test_what_a_start_may_not_need_is_not_imported() -> None:
     """Each of them would be waited for at every start, and held by every idle sidecar."""
-    modules = modules_after("import signproxy.server.serve, signproxy.credentials.static")
+    modules = modules_after("import signproxy.server.process.serve, signproxy.credentials.static")
     assert "aiohttp.web" in modules
     assert modules.isdisjoint(UNUSED)
 
 
 def test_an_address_of_loopback_is_bound_without_the_tables_for_names_in_other_scripts() -> None:
     """Every idle sidecar would hold them, beside the one address that it listens on."""
-    code = "from signproxy.server.sockets import bind_tcp\nfor each in bind_tcp('127.0.0.1', 0): each.close()"
+    code = "from signproxy.server.process.sockets import bind_tcp\nfor each in bind_tcp('127.0.0.1', 0): each.close()"
     modules = modules_after(code)
-    assert "signproxy.server.sockets" in modules
+    assert "signproxy.server.process.sockets" in modules
     assert modules.isdisjoint({"encodings.idna", "stringprep"})
 
 
 def test_a_server_that_only_signs_does_not_hold_what_forwards() -> None:
     """Each sidecar without the S3 listener would hold its 2 MiB, for nothing."""
-    modules = modules_after("import signproxy.server.serve, signproxy.server.worker")
+    modules = modules_after("import signproxy.server.process.serve, signproxy.server.process.worker")
     assert "signproxy.gate.forward" in modules
     assert [name for name in modules if name.startswith(("signproxy.forward.", "signproxy.server.s3.service"))] == []
 
@@ -90,7 +90,7 @@ def watched(context, *purpose):
 ssl.SSLContext.load_default_certs = watched
 from signproxy.config.source import SettingsSource
 from signproxy.errors import Invalid
-from signproxy.server import serve
+from signproxy.server.process import serve
 source = SettingsSource({str(settings)!r})
 try:
     serve(source, source.load())
@@ -152,7 +152,7 @@ def test_collection_goes_on_after_the_imports_where_it_did_before(enabled: bool)
 
 FETCH = """
 import asyncio, sys
-from signproxy.server.lean import lean_imports
+from signproxy.server.process.lean import lean_imports
 with lean_imports():
     import aiohttp.web
 from signproxy.identity.fetch import Trust, fetch

@@ -11,10 +11,10 @@ import pytest
 
 from signproxy.diagnosis import Weight
 from signproxy.errors import Reason
-from signproxy.server.readiness import Readiness
-from signproxy.server.report import FleetReport, KeysReport, ReloadReport
-from signproxy.server.status import SHOWN_REFUSALS, State, Status, as_json, grouped, status_of
-from signproxy.server.times import ago, ahead, moment, span
+from signproxy.server.status.readiness import Readiness
+from signproxy.server.status.report import FleetReport, KeysReport, ReloadReport
+from signproxy.server.status.status import SHOWN_REFUSALS, State, Status, as_json, grouped, status_of
+from signproxy.server.status.times import ago, ahead, moment, span
 from tests.server.reports import (
     AUDIT,
     CERTIFICATE,

@@ -10,11 +10,20 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from signproxy.server.readiness import Readiness
-from signproxy.server.report import FleetReport
-from signproxy.server.status import status_of
-from signproxy.server.status_page import MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS, Markup, fill, name, page, prose, text
-from signproxy.server.status_style import POLICY, STYLE
+from signproxy.server.status.readiness import Readiness
+from signproxy.server.status.report import FleetReport
+from signproxy.server.status.status import status_of
+from signproxy.server.status.status_page import (
+    MAX_NAME_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    Markup,
+    fill,
+    name,
+    page,
+    prose,
+    text,
+)
+from signproxy.server.status.status_style import POLICY, STYLE
 from tests.server.reports import (
     ACTING,
     CREDENTIALS,

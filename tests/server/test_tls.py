@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from signproxy.config.listening import TlsSettings
 from signproxy.errors import SettingsInvalid
-from signproxy.server.tls import MAX_PEM_BYTES, CertificateHolder
+from signproxy.server.process.tls import MAX_PEM_BYTES, CertificateHolder
 from tests.authority import DAY, NOW, Authority, Pair, ec_key, pem_of, swap
 from tests.server.rig import Client, Slow, serving
 
@@ -282,7 +282,7 @@ def test_a_served_certificate_that_ends_does_not_stand_in_the_way(
     """A grant could not be revoked anymore from the hour in which the certificate ends."""
     import datetime as datetime_module
 
-    from signproxy.server import tls as module
+    from signproxy.server.process import tls as module
 
     class Later(datetime_module.datetime):
         @classmethod
@@ -483,11 +483,11 @@ async def test_a_request_in_flight_is_answered_through_tls_at_the_end(authority:
 
 SERVE = """
 import asyncio, os, ssl, sys
-from signproxy.server.lean import lean_imports
+from signproxy.server.process.lean import lean_imports
 with lean_imports():
     from signproxy.config.listening import TlsSettings
-    from signproxy.server.hardening import harden
-    from signproxy.server.tls import CertificateHolder
+    from signproxy.server.process.hardening import harden
+    from signproxy.server.process.tls import CertificateHolder
     from tests.server.rig import Client, serving
 async def main():
     holder = CertificateHolder(TlsSettings(cert_file="{cert}", key_file="{key}"))

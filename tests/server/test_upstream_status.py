@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from signproxy.server.report import InventoryReport
-from signproxy.server.upstream_status import joined, troubles_of_upstreams
+from signproxy.server.status.report import InventoryReport
+from signproxy.server.status.upstream_status import joined, troubles_of_upstreams
 from tests.server.reports import HOUR, NOW, UPSTREAM, worker
 
 WELL = InventoryReport(NOW - HOUR, 12, (), "")

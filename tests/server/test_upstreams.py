@@ -12,18 +12,18 @@ from signproxy.catalog.access import Offer
 from signproxy.catalog.upstream_spec import ExchangedToken, SameToken, Secret, ServiceToken, Times
 from signproxy.config.upstream import UpstreamSettings
 from signproxy.errors import SettingsInvalid
-from signproxy.inventory.source import MemoryPolicySource
-from signproxy.server.readiness import Readiness
-from signproxy.server.report import UpstreamReport
-from signproxy.server.status import State, Status, status_of
-from signproxy.server.status_page import page
-from signproxy.server.upstreams import (
+from signproxy.inventory.declared.source import MemoryPolicySource
+from signproxy.server.process.upstreams import (
     missing_upstreams,
     unused_upstreams,
     upstream_files,
     upstreams_digest,
     upstreams_of,
 )
+from signproxy.server.status.readiness import Readiness
+from signproxy.server.status.report import UpstreamReport
+from signproxy.server.status.status import State, Status, status_of
+from signproxy.server.status.status_page import page
 from tests.authority import Authority
 from tests.server.facade import POLICY
 from tests.server.reports import NOW, UPSTREAM, fleet, worker

@@ -5,11 +5,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import NamedTuple
 
+from signproxy.answers.reply import http_date
 from signproxy.forward.answer import EVENT_ID, REQUEST_ID
 from signproxy.gate.forwarded import BucketsShown
 from signproxy.s3.answers import error_xml, list_buckets_xml
 from signproxy.s3.codes import S3Answer
-from signproxy.server.reply import http_date
 
 _NO_BODY = "HEAD"
 

@@ -7,10 +7,10 @@ import ipaddress
 from time import perf_counter_ns
 from typing import Protocol
 
+from signproxy.gate.limits import Hold, Limits
 from signproxy.identity.peer import Peer
-from signproxy.server.exchange import HEAD_SECONDS, STRANGER_SECONDS
+from signproxy.server.api.exchange import HEAD_SECONDS, STRANGER_SECONDS
 from signproxy.server.guests import Guests
-from signproxy.server.limits import Hold, Limits
 from signproxy.server.s3.answers import not_http
 from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.sequels import Sequels

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from signproxy.answers.bodies import FOR_TOO_MUCH
 from signproxy.audit.event import Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.config.s3 import S3Settings
@@ -17,10 +18,13 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
 from signproxy.forward.relay import SMALL
+from signproxy.gate import work
 from signproxy.gate.forwarded import BucketsShown, StoreBucket
 from signproxy.gate.gate import Gate
+from signproxy.gate.limits import Hold, Limits
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
+from signproxy.gate.places import Places
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
@@ -28,12 +32,8 @@ from signproxy.s3.codes import s3_answer
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded import ForwardWire, is_bulk_delete
 from signproxy.s3.storage import Storage
-from signproxy.server import work
-from signproxy.server.bodies import FOR_TOO_MUCH
-from signproxy.server.limits import Hold, Limits
-from signproxy.server.message import read_request_id
-from signproxy.server.places import Places
-from signproxy.server.rooms import House
+from signproxy.server.api.message import read_request_id
+from signproxy.server.process.rooms import House
 from signproxy.server.s3.address import address_of
 from signproxy.server.s3.answers import Origin, buckets, refusal
 from signproxy.server.s3.connection import Connection

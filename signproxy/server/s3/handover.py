@@ -11,9 +11,9 @@ from signproxy.errors import Reason
 from signproxy.forward.underway import Underway
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
+from signproxy.gate.places import Places
 from signproxy.gate.recorder import Recorder
 from signproxy.s3.request import S3Request
-from signproxy.server.places import Places
 
 
 class Common(Protocol):

@@ -8,11 +8,11 @@ import socket
 from collections.abc import Sequence
 
 from signproxy.errors import Finding, SettingsInvalid
-from signproxy.server.accepting import CLOSE_SECONDS, HEAR_SECONDS, accept_on, accepted, serve_accepted, until
 from signproxy.server.guests import Guests
+from signproxy.server.process.accepting import CLOSE_SECONDS, HEAR_SECONDS, accept_on, accepted, serve_accepted, until
+from signproxy.server.process.sockets import address_of
+from signproxy.server.process.tls import CertificateHolder
 from signproxy.server.s3.connection import Connection, Serves
-from signproxy.server.sockets import address_of
-from signproxy.server.tls import CertificateHolder
 
 SECTION = "s3"
 

@@ -19,7 +19,7 @@ from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import Subject
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire
-from signproxy.server.message import read_request_id
+from signproxy.server.api.message import read_request_id
 from signproxy.server.s3.likeness import Likeness
 from signproxy.server.s3.sequels import Precedent
 from signproxy.transfer.head import RequestHead

@@ -22,13 +22,13 @@ from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
 from signproxy.forward.quick import QuickExchange
 from signproxy.forward.repeated import Repeated
 from signproxy.forward.underway import Underway
+from signproxy.gate.limits import Limits
 from signproxy.gate.passage import Passage
+from signproxy.gate.places import Places
 from signproxy.gate.recorder import Recorder, decided_at
 from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
-from signproxy.server.limits import Limits
-from signproxy.server.places import Places
 from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.likeness import Likeness
 from signproxy.telemetry.log import get_logger

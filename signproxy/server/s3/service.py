@@ -14,18 +14,18 @@ from signproxy.forward.pool import Pool
 from signproxy.forward.times import Times
 from signproxy.forward.uploads import UploadIds
 from signproxy.gate.gate import Gate
+from signproxy.gate.limits import Limits
+from signproxy.gate.places import Places
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys
-from signproxy.server.callers import s3_callers
-from signproxy.server.limits import Limits
-from signproxy.server.places import Places
-from signproxy.server.report import CertificateReport
-from signproxy.server.rooms import House
+from signproxy.server.process.callers import s3_callers
+from signproxy.server.process.rooms import House
+from signproxy.server.process.seals import Seals
+from signproxy.server.process.tls import CertificateHolder, PreparedCertificate
 from signproxy.server.s3.handler import S3Handler, S3Rooms
 from signproxy.server.s3.listener import SECTION, S3Listener
-from signproxy.server.seals import Seals
-from signproxy.server.tls import CertificateHolder, PreparedCertificate
+from signproxy.server.status.report import CertificateReport
 from signproxy.telemetry.families import Labels
 from signproxy.telemetry.metrics import Metrics
 

@@ -12,7 +12,7 @@ from signproxy.catalog.upstream_inventory import UpstreamInventory
 from signproxy.catalog.upstream_spec import InventorySpec, Secret, UpstreamSpec
 from signproxy.catalog.upstreams import Bound
 from signproxy.cli.clients import Mode
-from signproxy.inventory.sighting import TableFacts
+from signproxy.inventory.learned.sighting import TableFacts
 from tests.e2e.catalogs import ICEBERG_FIXTURE, NESSIE
 from tests.e2e.catalogs.lakehouse import WRITER, Lakehouse, Plan, run_lakehouse
 from tests.e2e.catalogs.namespaces import CATALOG

@@ -17,9 +17,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from signproxy.audit.event import AuditEvent
 from signproxy.config.settings import LimitSettings
-from signproxy.server import plain
-from signproxy.server.listener import MAX_HEADER
-from signproxy.server.plain import Heads
+from signproxy.server.api import plain
+from signproxy.server.api.listener import MAX_HEADER
+from signproxy.server.api.plain import Heads
 from tests.e2e.readers.bent_heads import bent_head, of_lines
 from tests.e2e.readers.search import AMOUNTS, Search, counted
 from tests.product import HOST, KEY, SIGN_T1, Product, sign_message, token_of

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from signproxy.audit.sink import MemorySink
-from signproxy.server import backpressure as module
-from signproxy.server.backpressure import Backpressure
+from signproxy.gate import backpressure as module
+from signproxy.gate.backpressure import Backpressure
 from tests.product import Product
 from tests.server.s3.door import opened
 from tests.server.talk import Talk, parsed, request, until

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from signproxy.server import exchange, limits
-from signproxy.server.connection import DirectServer
-from signproxy.server.listener import Listener
-from signproxy.server.sockets import bind_tcp
+from signproxy.gate import limits
+from signproxy.server.api import exchange
+from signproxy.server.api.connection import DirectServer
+from signproxy.server.api.listener import Listener
+from signproxy.server.process.sockets import bind_tcp
 from tests.product import Product
 from tests.server.overload.test_backpressure import Behind
 from tests.server.talk import BODY, Talk, parsed, request, until

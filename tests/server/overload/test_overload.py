@@ -11,18 +11,20 @@ from typing import cast
 import msgspec
 import pytest
 
+from signproxy.answers import bodies
+from signproxy.answers.bodies import MAX_MESSAGE
+from signproxy.answers.reply import Reply
 from signproxy.config.listening import TlsSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
-from signproxy.server import app, bodies, exchange, limits
-from signproxy.server.connection import DirectServer
-from signproxy.server.limits import Held
-from signproxy.server.listener import Listener, listen
-from signproxy.server.message import MAX_MESSAGE
-from signproxy.server.plain import Head
-from signproxy.server.reply import Reply
-from signproxy.server.sockets import bind_tcp
-from signproxy.server.tls import CertificateHolder
+from signproxy.gate import limits
+from signproxy.gate.limits import Held
+from signproxy.server.api import app, exchange
+from signproxy.server.api.connection import DirectServer
+from signproxy.server.api.listener import Listener, listen
+from signproxy.server.api.plain import Head
+from signproxy.server.process.sockets import bind_tcp
+from signproxy.server.process.tls import CertificateHolder
 from tests.authority import Authority
 from tests.product import SIGN_T1, Product, token_of
 from tests.server.talk import BODY, Talk, parsed, request, until
@@ -660,7 +662,7 @@ async def test_what_is_no_http_is_answered_like_a_stranger(capfd: pytest.Capture
 @pytest.mark.parametrize("reason", (Reason.RATE_LIMITED, Reason.IN_FLIGHT_LIMITED, Reason.OVERLOADED))
 def test_what_may_work_later_says_when(reason: Reason) -> None:
     """Java repeats 429, and 503 with Retry-After, and nothing else."""
-    from signproxy.server.wire import refusal
+    from signproxy.answers.wire import refusal
 
     assert reason.status in (429, 503)
     assert b"\r\nRetry-After: 1\r\n" in refusal(Refused(reason), "id").whole()

@@ -9,8 +9,8 @@ import pytest
 
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
-from signproxy.server import work
-from signproxy.server.limits import (
+from signproxy.gate import work
+from signproxy.gate.limits import (
     HELD_PER_SECOND,
     HOLD_SECONDS,
     LONGEST_WAIT,

@@ -12,9 +12,9 @@ import pytest
 
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
-from signproxy.gate import turns
-from signproxy.server import exchange, work
-from signproxy.server.limits import Limits
+from signproxy.gate import turns, work
+from signproxy.gate.limits import Limits
+from signproxy.server.api import exchange
 from tests.catalog.scripted import Asked, Line, Script, answer, error
 from tests.forward.upstream import serving
 from tests.listening import started_client

@@ -19,10 +19,10 @@ from signproxy.forward.pool import Pool
 from signproxy.identity.emulated import IssuedKey
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.s3.storage import Storage
-from signproxy.server.callers import emulated_keys
+from signproxy.server.process.callers import emulated_keys
+from signproxy.server.process.seals import seals_of
+from signproxy.server.process.sockets import bind_tcp
 from signproxy.server.s3.service import S3Service
-from signproxy.server.seals import seals_of
-from signproxy.server.sockets import bind_tcp
 from tests.forward.upstream import Script, Upstream, serve
 from tests.product import Product, token_of
 from tests.server.s3.rig import Client

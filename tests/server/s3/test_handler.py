@@ -27,7 +27,7 @@ from signproxy.errors import Reason
 from signproxy.s3.answers import escaped
 from signproxy.s3.codes import s3_code
 from signproxy.server.s3 import handler as module
-from signproxy.server.status import grouped
+from signproxy.server.status.status import grouped
 from signproxy.transfer.faults import MessageFault, MessageInvalid
 from tests.forward.upstream import Talk, serving
 from tests.server.s3.door import REGION, Door, answer_of, opened, request, signed

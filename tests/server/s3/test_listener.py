@@ -11,10 +11,10 @@ import pytest
 from signproxy.config.listening import TlsSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import SettingsInvalid
+from signproxy.server.process.sockets import bind_tcp, bind_unix
+from signproxy.server.process.tls import CertificateHolder
 from signproxy.server.s3 import connection as module
 from signproxy.server.s3.listener import S3Listener
-from signproxy.server.sockets import bind_tcp, bind_unix
-from signproxy.server.tls import CertificateHolder
 from signproxy.transfer.faults import MessageFault
 from tests.authority import Authority
 from tests.server.s3.rig import Client, Slow, serving

@@ -25,7 +25,7 @@ from signproxy.config.s3 import S3LimitSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.forward.relay import SMALL
 from signproxy.gate import recorder as recorder_module
-from signproxy.inventory.source import MemoryPolicySource
+from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.server.s3 import sequels as module
 from signproxy.server.s3.connection import Connection

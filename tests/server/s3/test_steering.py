@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.server.callers import emulated_keys
+from signproxy.server.process.callers import emulated_keys
 from signproxy.server.s3.steering import Steering
 from tests.forward.upstream import serving
 from tests.product import sign_message

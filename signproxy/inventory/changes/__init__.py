@@ -1,0 +1,1 @@
+"""Tell how two policies differ, in words."""

@@ -1,0 +1,86 @@
+"""Name what the search for a request's tables is given, and what it can end in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from signproxy.errors import Reason
+from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable
+from signproxy.inventory.learned.sighting import Staged
+from signproxy.inventory.learned.vouchers import Recipient
+from signproxy.model import Subject, TableId, Target
+from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.learning import Authorizer, Learning
+from signproxy.policy.rights import Rights
+from signproxy.policy.standing import Standing
+from signproxy.s3.request import S3Request
+
+Holder = Table | LearnedTable | PersonalTable
+"""The owner of what a request addresses: a table of the policy, a learned one, or one that is not live."""
+
+
+class Carried(Protocol):
+    """What the caller brought back that signproxy had handed out and sealed."""
+
+    @property
+    def staged(self) -> Staged | None:
+        """The staged create that the request belongs to. Raise Refused (CONTEXT_INVALID) for what is not the caller's.
+
+        It may have to be opened first, so it is read only where it is needed.
+        """
+        ...
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A request to a catalog whose tables are learned, and when it was made."""
+
+    catalog: Catalog
+    learning: Learning
+    subject: Subject
+    target: Target
+    request: S3Request
+    rights: Rights | None
+    """What the policy itself gives the effective principal."""
+    bearer: str
+    """The caller's own token."""
+    recipient: Recipient | None
+    """Whom the upstream answers; None where it is not asked at all."""
+    carried: Carried | None
+    now: float
+
+    @property
+    def principal(self) -> str:
+        """Who may have staged or dropped a table; empty where the caller acts on another's rights."""
+        return "" if self.subject.delegated else self.subject.caller.name
+
+    @property
+    def who(self) -> str:
+        """Whose an upstream's denial is: the principal's, and of this very token where the upstream knows it."""
+        name, recipient = self.subject.caller.name, self.recipient
+        return name if recipient is None or not recipient.token else f"{name}\0{recipient.token.hex()}"
+
+    @property
+    def trusts_policy(self) -> bool:
+        """Whether the policy alone says what a caller may do; an upstream's restrictions count all the same."""
+        return self.learning.authorizer is Authorizer.POLICY
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """The tables that own what a request addresses, and what stands beside the policy's grants on them."""
+
+    owners: tuple[Table, ...]
+    standing: Standing | None = None
+
+
+class Missing(msgspec.Struct, frozen=True, gc=False):
+    """A table that has to be asked for; the reason is that of the refusal if there is none."""
+
+    table: TableId
+    reason: Reason
+
+
+def table_in(holder: Holder) -> Table:
+    """Return the table that a decision about the holder is made of."""
+    return holder if isinstance(holder, Table) else holder.table

@@ -1,0 +1,1 @@
+"""Serve the API over HTTP: sign requests, catalog calls and keys."""

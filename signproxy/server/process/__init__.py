@@ -1,0 +1,1 @@
+"""Run the processes that serve: start, wire, reload, share, drain and end them."""

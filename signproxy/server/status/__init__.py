@@ -1,0 +1,1 @@
+"""Tell how a server is doing: health, readiness, metrics, the status and its page."""

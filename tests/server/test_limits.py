@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from signproxy.answers.bodies import MAX_BULK_MESSAGE, MAX_MESSAGE
 from signproxy.audit.trail_state import OnError
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.server.api import app
-from signproxy.server.api.message import MAX_BULK_MESSAGE, MAX_MESSAGE, read_bearer, read_message, read_request_id
+from signproxy.server.api.message import read_bearer, read_message, read_request_id
 from signproxy.server.api.routes import Endpoint, find_route
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
 

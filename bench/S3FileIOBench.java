@@ -44,7 +44,7 @@ public class S3FileIOBench {
           taken.withArray(mode.name()).add(nanoseconds);
         }
       }
-      // Every second round runs backwards, so that a drift favours nobody.
+      // Every second round runs backwards, so that a drift favours no contender.
       Collections.reverse(modes);
     }
     for (Mode mode : modes) {

@@ -18,7 +18,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 
 FULL = Effort(rounds=30, seconds=1, starts=30, warm_up_requests=100_000, inventory=1_000_000)
 """Many short rounds: on a machine that is shared, medians of five rounds of one build lay between 0.76 and 0.91 of the
-floor. Five rounds cannot tell a goal of 0.85 from a must of 0.70, and whoever repeats them may take the best."""
+floor. Five rounds cannot tell a goal of 0.85 from a must of 0.70, and repeating them lets one take the best."""
 
 SMOKE = Effort(rounds=1, seconds=1, starts=2, warm_up_requests=2_000, inventory=20_000)
 """Shows that everything runs; its figures say nothing and are never recorded."""

@@ -98,7 +98,7 @@ def ask_for(callers: Sequence[ExactCaller], seconds: float) -> Waits:
             for descriptor, _ in poll.poll(max(0.0, min(due, now + 0.05) - time.clock_gettime(time.CLOCK_REALTIME))):
                 caller = by_descriptor[descriptor]
                 waits.append(caller.answer())
-                # Whoever was due meanwhile has waited for the answer before as well.
+                # A request that was due meanwhile has waited for the answer before as well.
                 if caller.due <= time.clock_gettime(time.CLOCK_REALTIME) and caller.due < end:
                     caller.ask(delayed=True)
                     caller.due += dice.expovariate(RATE)

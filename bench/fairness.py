@@ -28,7 +28,7 @@ _SHARE = 100
 where nothing limits it is a hundred times as much."""
 
 CONNECTIONS = 64
-"""Of whoever asks too much. wrk asks again as soon as it is answered, on each of them."""
+"""Of the caller that asks too much. wrk asks again as soon as it is answered, on each of them."""
 
 SETTLE_SECONDS = 1.5
 """Until the greedy one has used up its burst, and the answers that are held back no longer come all at once."""

@@ -64,7 +64,7 @@ def result(
 
 
 def in_turns(names: Sequence[str], number: int) -> Sequence[str]:
-    """Return who comes when in a round: every second round runs backwards, so that a drift favours nobody."""
+    """Return who comes when in a round: every second round runs backwards, so that a drift favours no contender."""
     return names if number % 2 == 0 else names[::-1]
 
 

@@ -126,7 +126,7 @@ def stall(ask: Ask, port: int) -> Iterator[None]:
                 raise BenchFailed(f"nothing to stall: {start!r}")
         else:
             client.settimeout(_STALL_SECONDS)
-            # A timed-out send says that nobody takes anything; an answer would have ended the upload.
+            # A timed-out send says that nothing is taken; an answer would have ended the upload.
             with ask.body.open("rb") as content, contextlib.suppress(TimeoutError):
                 client.sendfile(content)
                 raise BenchFailed("an upload that should stall went through")

@@ -22,7 +22,7 @@ HEALTH = "/bench-is-ready"
 
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 _FOR_EVER = 10_000_000
-"""Requests that a connection may serve: nobody reconnects within a measurement."""
+"""Requests that a connection may serve: no client reconnects within a measurement."""
 
 
 class Upstream(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ http {{
 def store_servers(objects: Path, *, plain: int, tls: int) -> str:
     """Return the servers of a store: any name below a bucket is the one small or the one large object, by its end.
 
-    Every file is another one to whoever parses its name, and the same one to the cache of pages.
+    Every file is another one to a server that parses its name, and the same one to the cache of pages.
     """
     # The head and the content of a small object leave in one segment, as those of a store in the cloud do.
     return f"""\

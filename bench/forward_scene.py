@@ -150,7 +150,7 @@ def small_target(bucket: str = LAKE) -> str:
 
 
 def headers(proxy: Proxy, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return what every request carries; a caller of signproxy shows its token, the peers know nobody."""
+    """Return what every request carries; a caller of signproxy shows its token, the peers know no callers."""
     bearer = (("Authorization", f"Bearer {proxy.token}"),) if proxy.token else ()
     return (*_SDK, *bearer, *more)
 

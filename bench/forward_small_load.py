@@ -95,13 +95,13 @@ def sign(key: IssuedKey, proxy: Proxy, now: int, count: int) -> tuple[str, str]:
     width = len(COUNTER)
     signatures = "".join(authorization(f"{before}{number:0{width}d}{after}")[-64:] for number in range(count))
     shown = authorization(target)[:-64] + SIGNATURE
-    nobody = msgspec.structs.replace(proxy, token="")
+    anonymous = msgspec.structs.replace(proxy, token="")
     return (
         _head(
             proxy.port,
             target,
             headers(
-                nobody,
+                anonymous,
                 ("X-Amz-Date", date),
                 ("X-Amz-Security-Token", key.session_token),
                 ("X-Amz-Content-SHA256", _EMPTY),

@@ -73,7 +73,7 @@ def laid_out(segments: Sequence[Segment], events: int, directory: Path) -> int:
     """Put so many events below a directory, and return how many there are: the month's own, then copies.
 
     Copies have ids and lives of their own, and all else of the segment that they are made of. So they take as long to
-    read and to write as new ones would; only whoever looked for duplicates of content would find some.
+    read and to write as new ones would; only a reader that looked for duplicates of content would find some.
     """
     directory.mkdir(parents=True)
     written = 0

@@ -1,6 +1,6 @@
 """Run a command, wait for all that it leaves behind, and write down what they cost together.
 
-A JVM outlives the Python that started it: whoever waits for that one alone counts the smaller half. So this process
+A JVM outlives the Python that started it: waiting for that one alone counts the smaller half. So this process
 adopts what loses its parent. Standard library only, for it runs beside any Python.
 """
 

@@ -38,7 +38,7 @@ class BenchFailed(Exception):
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on."""
+    """Return a loopback port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -88,7 +88,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def end_children() -> None:
     """End whatever this process started and has not ended yet, and wait for it.
 
-    An ended run leaves its blocks by an exception, and one that falls into the start of a process finds nobody who
+    An ended run leaves its blocks by an exception, and one that falls into the start of a process finds nothing that
     knows that process.
     """
     for child in children_of(os.getpid()):

@@ -94,7 +94,7 @@ static int begin(struct upload *it) {
   }
   if (it->checked) note(it, size);
   size_t body = it->filled - size;
-  if ((long long)body > it->left) return -1;  // nobody pipelines here: bytes too many are a fault of the proxy
+  if ((long long)body > it->left) return -1;  // no client pipelines here: bytes too many are a fault of the proxy
   if (it->checked) add(it, it->head + size, body);
   it->left -= body;
   it->filled = 0;

@@ -49,7 +49,7 @@ def job(spark: SparkSession, catalog: str, namespace: str) -> None:
 
 
 def main(asked_file: str, told_file: str) -> None:
-    """Run all rounds; every second one backwards, so that a drift favours nobody."""
+    """Run all rounds; every second one backwards, so that a drift favours no contender."""
     asked = json.loads(Path(asked_file).read_text())
     builder = SparkSession.builder.master("local[2]").appName("overhead")
     for name, value in asked["conf"].items():

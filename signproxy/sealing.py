@@ -56,7 +56,7 @@ class Purpose(Enum):
     S3_SECRET = "sps1"  # noqa: S105 - names what is derived, and is no secret
 
 
-class Fault(Enum):
+class SealFault(Enum):
     """What is wrong with a sealed text."""
 
     LONG = f"longer than {MAX_SEALED} characters"
@@ -68,7 +68,7 @@ class Fault(Enum):
 class SealBroken(SignproxyError):
     """Raise where a text is not one that was sealed here for this purpose."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: SealFault) -> None:
         super().__init__(fault)
         self.fault = fault
 
@@ -130,7 +130,7 @@ class Sealer:
         keys = self._derived()
         head = f"{self._purpose.value}.{self._current}"
         if len(head) + 1 + _encoded_length(_NONCE_BYTES + len(content) + _TAG_BYTES) > MAX_SEALED:
-            raise SealBroken(Fault.LONG)
+            raise SealBroken(SealFault.LONG)
         nonce = os.urandom(_NONCE_BYTES)
         sealed = nonce + keys[self._current].encrypt(nonce, content, head.encode())
         return f"{head}.{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
@@ -139,20 +139,20 @@ class Sealer:
         """Return what was sealed. Raise SealBroken for whatever was not sealed by `seal`, for this purpose."""
         # Costless, and before anything that grows with the text.
         if len(text) > MAX_SEALED:
-            raise SealBroken(Fault.LONG)
+            raise SealBroken(SealFault.LONG)
         form = self._form.fullmatch(text)
         sealed = b"" if form is None else _decoded(form[2])
         if form is None or len(sealed) < _NONCE_BYTES + _TAG_BYTES:
-            raise SealBroken(Fault.FORM)
+            raise SealBroken(SealFault.FORM)
         key = self._derived().get(form[1])
         if key is None:
-            raise SealBroken(Fault.SECRET)
+            raise SealBroken(SealFault.SECRET)
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see `_derived`
 
         try:
             return key.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], text[: form.start(2) - 1].encode())
         except InvalidTag:
-            raise SealBroken(Fault.ALTERED) from None
+            raise SealBroken(SealFault.ALTERED) from None
 
     def is_current(self, text: str) -> bool:
         """Whether a text was sealed with the first of the secrets, by what it says of itself."""

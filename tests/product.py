@@ -21,7 +21,7 @@ from signproxy.errors import Refused
 from signproxy.gate.limits import Limits
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.inventory.resolver import PolicyResolver, TableResolver
 from signproxy.policy.state import PolicyState
@@ -192,7 +192,7 @@ class Product:
         )
         self.secret = SealingSecret(b"x" * 32)
         seals = seals_of(self.settings.context, (), self.secret)
-        digests = {hash_token(token_of(name)): StaticToken(name, (), catalogs) for name in NAMES}
+        digests = {hash_token(token_of(name)): OpaqueToken(name, (), catalogs) for name in NAMES}
         self.authenticator = authenticator or Authenticator((), StaticTokens(digests), seals.table_tokens)
         self.recorder = Recorder(self.trail, self.metrics)
         self.house = House(state)

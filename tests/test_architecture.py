@@ -427,7 +427,7 @@ def _lines_with(patterns: tuple[str, ...], paths: list[Path]) -> list[str]:
     ),
 )
 def test_the_repository_speaks_of_the_product_alone(patterns: tuple[str, ...]) -> None:
-    """Whoever clones it has other mirrors, other paths, and was not there when it was made."""
+    """A reader who clones it has other mirrors, other paths, and was not there when it was made."""
     committed = _committed()
     assert len(committed) > 50
     assert _lines_with(patterns, committed) == []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import OutsideLoopback
 
-# TEST-NET-1: routed nowhere, so that a broken guard times out instead of disturbing somebody.
+# TEST-NET-1: routed nowhere, so that a broken guard times out instead of disturbing a host.
 OUTSIDE = ("192.0.2.1", 80)
 
 
@@ -43,7 +43,7 @@ def _resolve() -> None:
 
 @pytest.mark.parametrize("attempt", (_connect, _connect_ex, _send, _listen_to_all, _resolve))
 def test_nothing_leaves_the_machine(attempt: Callable[[], None]) -> None:
-    """A unit test that reaches the internet passes or fails with somebody else's weather."""
+    """A unit test that reaches the internet passes or fails with the network's weather."""
     with pytest.raises(OutsideLoopback):
         attempt()
 

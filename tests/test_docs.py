@@ -65,7 +65,7 @@ def test_a_page_without_its_section_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_settings_example_is_valid(tmp_path: Path) -> None:
-    """Whoever copies the example would begin with an error."""
+    """A reader who copies the example would begin with an error."""
     file = tmp_path / "signproxy.yaml"
     file.write_text(EXAMPLE)
     settings = load_settings(file, {})
@@ -74,7 +74,7 @@ def test_the_settings_example_is_valid(tmp_path: Path) -> None:
 
 
 def test_the_policy_example_is_valid() -> None:
-    """Whoever copies the example would begin with an error."""
+    """A reader who copies the example would begin with an error."""
     (policy,) = blocks("policy.md", "yaml")
     (lines,) = blocks("policy.md", "json")
     files = {"policy.yaml": f"{policy}\ninventories: [big.ndjson]\n".encode(), "big.ndjson": lines.encode()}
@@ -101,7 +101,7 @@ def test_the_policy_example_is_valid() -> None:
     ),
 )
 def test_every_key_of_a_policy_is_described(entry: type[msgspec.Struct]) -> None:
-    """A key would exist that nobody knows."""
+    """A key would exist that is not documented."""
     page = (DOCS / "policy.md").read_text()
     keys = [field.encode_name for field in msgspec.structs.fields(entry)]
     assert keys

@@ -295,7 +295,7 @@ def test_a_whole_document_becomes_its_type() -> None:
     ),
 )
 def test_each_fault_names_file_path_and_neighbour(text: str, findings: list[str]) -> None:
-    """Whoever mistyped one key of a long file would have to guess which."""
+    """An operator who mistyped one key of a long file would have to guess which."""
     assert faults_of(text) == [f"f.yaml: {finding}" for finding in findings]
 
 

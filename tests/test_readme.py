@@ -16,7 +16,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_the_policy_loads() -> None:
-    """A reader pastes it; a policy that does not load is the first thing that he sees of the product."""
+    """A reader pastes it; a policy that does not load is the first thing that a reader sees of the product."""
     (policy,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
     state = MemoryPolicySource(policy, single_issuer=False).load(1)
     assert state.remote_signing

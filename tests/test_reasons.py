@@ -27,7 +27,7 @@ from tests.product import SIGN_T1, Product, sign_message, token_of
 from tests.server.test_upstream_reasons import PROVOKED as BEHIND_AN_UPSTREAM
 
 GONE = 0
-"""Stands for the status of an answer that nobody received."""
+"""Stands for the status of an answer that was not received."""
 
 Provoke = Callable[[Product], Awaitable[int]]
 
@@ -78,7 +78,7 @@ async def _half_a_body(product: Product, *, leave: bool) -> int:
     writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
     await writer.drain()
     if leave:
-        # The handler must have begun to read, or there is nobody to be gone.
+        # The handler must have begun to read, or there is no client to be gone.
         await asyncio.sleep(0.05)
         writer.transport.abort()
         return GONE
@@ -226,7 +226,7 @@ def test_codes_are_unique_and_spelled_like_their_names() -> None:
     assert codes == [reason.name.lower() for reason in Reason]
 
 
-def test_what_a_caller_is_told_names_nobody() -> None:
+def test_what_a_caller_is_told_names_no_principal() -> None:
     """One text for all whom a catalog, namespace or table is hidden from, or it would tell them apart."""
     hidden = [reason for reason in Reason if reason.value.message == "Insufficient privileges"]
     assert len(hidden) >= 9

@@ -1,4 +1,4 @@
-"""What clients carry: opened by nobody else, altered by nobody, and never taken for something else."""
+"""What clients carry: opened by no other party, altered by none, and never taken for something else."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from signproxy.sealing import (
     MARK_LENGTH,
     MAX_SEALED,
     MIN_SECRET,
-    Fault,
     Marker,
     Purpose,
     SealBroken,
     Sealer,
+    SealFault,
     SealingSecret,
 )
 
@@ -34,7 +34,7 @@ def sealer(*secrets: SealingSecret, purpose: Purpose = Purpose.CONTEXT) -> Seale
     return Sealer(secrets or (NEW,), purpose)
 
 
-def fault(text: str, by: Sealer | None = None) -> Fault:
+def fault(text: str, by: Sealer | None = None) -> SealFault:
     """Return why a text is not opened."""
     try:
         opened = (by or sealer()).open(text)
@@ -63,7 +63,7 @@ def test_a_sealed_text_passes_through_urls_headers_and_json_as_it_is() -> None:
 
 
 def test_equal_contents_look_different() -> None:
-    """Whoever sees two of them would learn that two users read the same table."""
+    """A reader of two of them would learn that two users read the same table."""
     assert len({sealer().seal(CONTENT) for _ in range(100)}) == 100
     assert CONTENT[2:7] not in base64.urlsafe_b64decode(parts(sealer().seal(CONTENT))[2] + "==")
 
@@ -75,7 +75,7 @@ def test_no_single_character_can_be_changed() -> None:
     for index, sign in enumerate(text):
         for other in "Aa0-_.":
             if other != sign:
-                assert fault(text[:index] + other + text[index + 1 :]) in set(Fault) - {Fault.LONG}
+                assert fault(text[:index] + other + text[index + 1 :]) in set(SealFault) - {SealFault.LONG}
                 tried += 1
     assert tried > 5 * len(text)
 
@@ -89,9 +89,9 @@ def test_a_text_has_no_second_spelling() -> None:
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     last = alphabet.index(spare[-1])
     assert last % 4 == 0
-    assert fault(spare[:-1] + alphabet[last + 1]) is Fault.FORM
+    assert fault(spare[:-1] + alphabet[last + 1]) is SealFault.FORM
     for spelled in (f"{spare}=", f"{spare}==", f" {spare}", f"{spare}\n", spare.upper(), spare.replace(".", "..", 1)):
-        assert fault(spelled) is Fault.FORM
+        assert fault(spelled) is SealFault.FORM
 
 
 @pytest.mark.parametrize(
@@ -99,19 +99,19 @@ def test_a_text_has_no_second_spelling() -> None:
 )
 def test_what_was_never_sealed_is_told_apart(text: str) -> None:
     """An operator would look for a lost secret where a client sent rubbish."""
-    assert fault(text) is Fault.FORM
+    assert fault(text) is SealFault.FORM
 
 
 def test_a_text_for_one_purpose_is_nothing_to_another() -> None:
     """A context, which anybody gets who may create a table, would be a token."""
     context = sealer(purpose=Purpose.CONTEXT).seal(CONTENT)
     tokens = sealer(purpose=Purpose.TABLE_TOKEN)
-    assert fault(context, tokens) is Fault.FORM
+    assert fault(context, tokens) is SealFault.FORM
     _, kid, body = parts(context)
-    assert fault(f"spt1.{kid}.{body}", tokens) is Fault.SECRET
+    assert fault(f"spt1.{kid}.{body}", tokens) is SealFault.SECRET
     own_kid = parts(tokens.seal(b""))[1]
     assert own_kid != kid
-    assert fault(f"spt1.{own_kid}.{body}", tokens) is Fault.ALTERED
+    assert fault(f"spt1.{own_kid}.{body}", tokens) is SealFault.ALTERED
 
 
 def test_head_and_content_of_two_texts_do_not_mix() -> None:
@@ -119,7 +119,7 @@ def test_head_and_content_of_two_texts_do_not_mix() -> None:
     both = sealer(NEW, OLD)
     new, old = both.seal(CONTENT), sealer(OLD).seal(CONTENT)
     assert both.open(new) == both.open(old) == CONTENT
-    assert fault(".".join((*parts(new)[:2], parts(old)[2])), both) is Fault.ALTERED
+    assert fault(".".join((*parts(new)[:2], parts(old)[2])), both) is SealFault.ALTERED
 
 
 def test_the_purpose_is_bound_beside_the_key() -> None:
@@ -139,8 +139,8 @@ def test_the_first_secret_seals_and_each_opens() -> None:
     before, during, after = sealer(OLD), sealer(NEW, OLD), sealer(NEW)
     old, new = before.seal(CONTENT), during.seal(CONTENT)
     assert during.open(old) == during.open(new) == after.open(new) == CONTENT
-    assert fault(old, after) is Fault.SECRET
-    assert fault(new, before) is Fault.SECRET
+    assert fault(old, after) is SealFault.SECRET
+    assert fault(new, before) is SealFault.SECRET
     assert parts(new)[1] == parts(after.seal(b""))[1] != parts(old)[1]
 
 
@@ -151,13 +151,13 @@ def test_a_secret_that_is_listed_twice_counts_once() -> None:
 
 def test_another_installation_is_a_stranger() -> None:
     """Its operator could make table tokens for ours."""
-    assert fault(sealer(OTHER).seal(CONTENT)) is Fault.SECRET
+    assert fault(sealer(OTHER).seal(CONTENT)) is SealFault.SECRET
 
 
 def test_random_secrets_are_not_alike() -> None:
     """Two processes without a secret of the operator's would understand each other, and everybody both of them."""
     assert SealingSecret.random() != SealingSecret.random()
-    assert fault(sealer(SealingSecret.random()).seal(b""), sealer(SealingSecret.random())) is Fault.SECRET
+    assert fault(sealer(SealingSecret.random()).seal(b""), sealer(SealingSecret.random())) is SealFault.SECRET
 
 
 def test_the_longest_text_that_is_sealed_is_opened_and_no_longer_one() -> None:
@@ -168,8 +168,8 @@ def test_the_longest_text_that_is_sealed_is_opened_and_no_longer_one() -> None:
     assert sealer().open(longest) == b"x" * room
     with pytest.raises(SealBroken) as broken:
         sealer().seal(b"x" * (room + 1))
-    assert broken.value.fault is Fault.LONG
-    assert fault("spc1." + "A" * MAX_SEALED) is Fault.LONG
+    assert broken.value.fault is SealFault.LONG
+    assert fault("spc1." + "A" * MAX_SEALED) is SealFault.LONG
 
 
 def test_every_length_up_to_the_limit_is_judged_as_it_turns_out() -> None:
@@ -190,7 +190,7 @@ def test_every_length_up_to_the_limit_is_judged_as_it_turns_out() -> None:
     ),
 )
 def test_what_is_no_secret_is_refused(value: bytes, problem: str) -> None:
-    """Whoever has the certificate, which is everybody, could make table tokens."""
+    """A holder of the certificate, which is public, could make table tokens."""
     with pytest.raises(SettingsInvalid, match=problem) as invalid:
         SealingSecret(value)
     assert "xxxx" not in str(invalid.value)
@@ -223,7 +223,7 @@ def test_without_a_secret_nothing_is_sealed() -> None:
 
 def test_a_broken_seal_says_what_it_is_in_words() -> None:
     """The audit's detail would be the name of a class."""
-    assert str(SealBroken(Fault.SECRET)) == "sealed with a secret that is not known here"
+    assert str(SealBroken(SealFault.SECRET)) == "sealed with a secret that is not known here"
 
 
 def test_cryptography_is_not_loaded_before_it_is_needed() -> None:

@@ -20,7 +20,7 @@ _LAST_BLOCK = b"\x03\x00"
 """An empty block that says that none follows (RFC 1951); it may stand wherever bytes are flushed."""
 
 
-class Member:
+class GzipMember:
     """A member that is being made."""
 
     __slots__ = ("_check", "_length", "_packer", "_shown")
@@ -51,7 +51,7 @@ class Member:
 
 def packed(lines: bytes) -> bytes:
     """Return lines as a member of their own."""
-    member = Member()
+    member = GzipMember()
     content = member.pack(lines)
     member.take(lines)
     return content + member.end()

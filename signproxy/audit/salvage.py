@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from signproxy.audit.member import Member, packed
+from signproxy.audit.member import GzipMember, packed
 from signproxy.audit.segment import (
     DAMAGED,
     OPEN,
@@ -163,7 +163,7 @@ class _Copy:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._digest = hashlib.sha256()
-        self._member = Member()
+        self._member = GzipMember()
         self._lines = bytearray()
         self._seq = 0
         self._ts = ""

@@ -12,14 +12,14 @@ from time import gmtime, monotonic, strftime, time
 
 import msgspec
 
-from signproxy.audit.member import Member, packed
+from signproxy.audit.member import GzipMember, packed
 from signproxy.audit.segment import OPEN, SealedBy, SegmentEnd, SegmentName, SegmentStart, line_of
 
 _TRIES = 5
 """To be alone with a new file, before a start beside this one that takes it for an orphan."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class LinePosition(msgspec.Struct, frozen=True):
     """What is read of a line to know where it stands."""
 
     boot_id: str
@@ -27,7 +27,7 @@ class Place(msgspec.Struct, frozen=True):
     ts: str
 
 
-place_of = msgspec.json.Decoder(Place).decode
+place_of = msgspec.json.Decoder(LinePosition).decode
 
 
 class SegmentFile:
@@ -42,7 +42,7 @@ class SegmentFile:
         self._end = 0
         self._reach = 0
         # The batch that is being written, and what stands for it.
-        self._member: Member | None = None
+        self._member: GzipMember | None = None
         self._batch: bytes | None = None
         self._packed = b""
         # What completes the member before, where that is not in the file yet.
@@ -95,7 +95,7 @@ class SegmentFile:
             if self._batch is not None:
                 # Never taken, and a packer cannot go back.
                 self.end_member()
-            self._member = self._member or Member()
+            self._member = self._member or GzipMember()
             self._packed, self._batch = self._member.pack(batch), batch
         if self._rest:
             self.end_member_before()

@@ -19,7 +19,7 @@ from time import monotonic
 import msgspec
 
 from signproxy.audit.segment import OPEN, ROOT, SUFFIX, SealedBy, SegmentStart
-from signproxy.audit.segment_file import Place, SegmentFile, place_of
+from signproxy.audit.segment_file import LinePosition, SegmentFile, place_of
 from signproxy.telemetry.log import get_logger
 
 MIB = 1024 * 1024
@@ -136,7 +136,7 @@ class SegmentSink:
         if due is not None and self._present() is not None:
             self._seal(due)
 
-    def _begin(self, first: Place) -> SegmentFile:
+    def _begin(self, first: LinePosition) -> SegmentFile:
         settings = self._settings
         limit = settings.spool_bytes
         if limit and bytes_below(settings.directory) >= limit:

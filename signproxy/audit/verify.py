@@ -42,7 +42,7 @@ class Weight(Enum):
     """Something is missing, altered or does not belong there."""
 
 
-class Fault(Enum):
+class TrailFault(Enum):
     """What may be found."""
 
     UNREADABLE = ("cannot be read", Weight.FAULT)
@@ -80,7 +80,7 @@ class Fault(Enum):
 class AuditFinding(msgspec.Struct, frozen=True):
     """Something that was found, and where."""
 
-    fault: Fault
+    fault: TrailFault
     file: str
     detail: str = ""
 
@@ -121,7 +121,7 @@ def segments(directory: Path) -> tuple[Path, ...]:
 def check_segment(path: Path) -> CheckedSegment:
     """Read a segment whole and return what is wrong with it by itself."""
     if path.name.startswith(OPEN):
-        fault = Fault.DAMAGED if path.name.endswith(DAMAGED) else Fault.OPEN
+        fault = TrailFault.DAMAGED if path.name.endswith(DAMAGED) else TrailFault.OPEN
         return CheckedSegment(path.name, (AuditFinding(fault, path.name),))
     reading = _Reading(path.name)
     digest = ""
@@ -131,12 +131,12 @@ def check_segment(path: Path) -> CheckedSegment:
         for line in lines_of(path):
             reading.take(line)
             if reading.strange > MAX_STRANGE:
-                reading.find(Fault.STRANGE, f"{reading.strange} of {reading.lines}")
+                reading.find(TrailFault.STRANGE, f"{reading.strange} of {reading.lines}")
                 break
     except OSError as error:
-        reading.find(Fault.UNREADABLE, error.strerror or type(error).__name__)
+        reading.find(TrailFault.UNREADABLE, error.strerror or type(error).__name__)
     except TornError as torn:
-        reading.find(Fault.TORN, str(torn))
+        reading.find(TrailFault.TORN, str(torn))
     return reading.result(digest)
 
 
@@ -164,25 +164,25 @@ def _check_life(boot_id: str, life: list[_Link], *, partial: bool) -> Iterator[A
     number, sha256, seq = 0, "", 0
     for start, end, file in life:
         if start.number == number:
-            yield AuditFinding(Fault.TWICE, file, f"segment {number} of {boot_id}")
+            yield AuditFinding(TrailFault.TWICE, file, f"segment {number} of {boot_id}")
             continue
         if start.number != number + 1:
             yield _gap(boot_id, number, start, seq, partial=partial)
         elif start.previous_sha256 != sha256:
-            yield AuditFinding(Fault.CHAIN, file, "the one before it was exchanged")
+            yield AuditFinding(TrailFault.CHAIN, file, "the one before it was exchanged")
         elif start.first_seq != seq + 1:
             lost = f"{seq + 1} to {start.first_seq - 1}" if start.first_seq > seq else f"{start.first_seq} to {seq}"
-            fault = Fault.LOST if start.first_seq > seq else Fault.ORDER
+            fault = TrailFault.LOST if start.first_seq > seq else TrailFault.ORDER
             yield AuditFinding(fault, file, f"between it and the one before: {lost}")
         number, sha256, seq = start.number, end.sha256, end.last_seq
     if life[-1].end.sealed_by is not SealedBy.CLOSE:
-        yield AuditFinding(Fault.ENDLESS, life[-1].file, f"sealed by {life[-1].end.sealed_by.value}")
+        yield AuditFinding(TrailFault.ENDLESS, life[-1].file, f"sealed by {life[-1].end.sealed_by.value}")
 
 
 def _gap(boot_id: str, number: int, start: SegmentStart, seq: int, *, partial: bool) -> AuditFinding:
     gap = str(number + 1) if start.number == number + 2 else f"{number + 1} to {start.number - 1}"
     events = f"with events {seq + 1} to {start.first_seq - 1}" if start.first_seq > seq + 1 else "without events"
-    fault = Fault.EARLIER if partial and not number else Fault.MISSING
+    fault = TrailFault.EARLIER if partial and not number else TrailFault.MISSING
     return AuditFinding(fault, f"segment {gap} of {boot_id}, {events},")
 
 
@@ -201,7 +201,7 @@ class _Reading:
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._findings: dict[Fault, AuditFinding] = {}
+        self._findings: dict[TrailFault, AuditFinding] = {}
         self._start: SegmentStart | None = None
         self._end: SegmentEnd | None = None
         self._events = 0
@@ -210,7 +210,7 @@ class _Reading:
         self.strange = 0
         """Lines that do not belong there."""
 
-    def find(self, fault: Fault, detail: str) -> None:
+    def find(self, fault: TrailFault, detail: str) -> None:
         """Remember the first finding of a kind: a file that was exchanged would bring one for each line."""
         self._findings.setdefault(fault, AuditFinding(fault, self._file, detail))
 
@@ -219,7 +219,7 @@ class _Reading:
         try:
             if self._end is not None:
                 self.strange += 1
-                self.find(Fault.END, "lines behind the last one")
+                self.find(TrailFault.END, "lines behind the last one")
             elif self._start is None:
                 self._begin(_start_of(line))
             elif b'"segment_end"' in line and _event_of(line).kind == "segment_end":
@@ -228,22 +228,22 @@ class _Reading:
                 self._event(_event_of(line))
         except UNREADABLE:
             self.strange += 1
-            self.find(Fault.START if self._start is None else Fault.LINE, f"line {self.lines}")
+            self.find(TrailFault.START if self._start is None else TrailFault.LINE, f"line {self.lines}")
 
     def result(self, digest: str) -> CheckedSegment:
         end = self._end
         if self._start is None:
-            self.find(Fault.START, "it is empty" if not self.lines else "line 1")
+            self.find(TrailFault.START, "it is empty" if not self.lines else "line 1")
         elif end is None:
-            if Fault.STRANGE not in self._findings:
-                self.find(Fault.END, f"{self._events} events, and no last line")
+            if TrailFault.STRANGE not in self._findings:
+                self.find(TrailFault.END, f"{self._events} events, and no last line")
         else:
             if end.count != self._events:
-                self.find(Fault.COUNT, f"{self._events} events, and {end.count} are said")
-            if end.sha256 != digest and Fault.TORN not in self._findings:
-                self.find(Fault.ALTERED, "its digest is another one")
+                self.find(TrailFault.COUNT, f"{self._events} events, and {end.count} are said")
+            if end.sha256 != digest and TrailFault.TORN not in self._findings:
+                self.find(TrailFault.ALTERED, "its digest is another one")
             if self._events and end.last_seq != self._seq:
-                self.find(Fault.LOST, f"the last event is {self._seq}, and {end.last_seq} is said")
+                self.find(TrailFault.LOST, f"the last event is {self._seq}, and {end.last_seq} is said")
         return CheckedSegment(self._file, tuple(self._findings.values()), self._start, end, self._events)
 
     def _begin(self, start: SegmentStart) -> None:
@@ -252,20 +252,22 @@ class _Reading:
         name = parse_name(self._file)
         said = (start.instance, start.boot_id, start.first_seq)
         if name is None or (name.instance, name.boot_id, name.first_seq) != said or start.format != FORMAT:
-            self.find(Fault.NAME, f"instance {start.instance!r}, life {start.boot_id!r}, first event {start.first_seq}")
+            self.find(
+                TrailFault.NAME, f"instance {start.instance!r}, life {start.boot_id!r}, first event {start.first_seq}"
+            )
 
     def _event(self, event: _Event) -> None:
         assert self._start is not None  # noqa: S101 - events come behind the first line
         self._events += 1
         if event.schema != SCHEMA:
-            self.find(Fault.LINE, f"line {self.lines} is of schema {event.schema!r}")
+            self.find(TrailFault.LINE, f"line {self.lines} is of schema {event.schema!r}")
         if event.boot_id != self._start.boot_id:
             self.strange += 1
-            self.find(Fault.STRANGER, f"line {self.lines}, of life {event.boot_id!r}")
+            self.find(TrailFault.STRANGER, f"line {self.lines}, of life {event.boot_id!r}")
         elif event.seq <= self._seq:
             self.strange += 1
-            self.find(Fault.ORDER, f"event {event.seq} behind {self._seq}")
+            self.find(TrailFault.ORDER, f"event {event.seq} behind {self._seq}")
         elif event.seq != self._seq + 1:
             missing = str(event.seq - 1) if event.seq == self._seq + 2 else f"{self._seq + 1} to {event.seq - 1}"
-            self.find(Fault.LOST, missing)
+            self.find(TrailFault.LOST, missing)
         self._seq = max(self._seq, event.seq)

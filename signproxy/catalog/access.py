@@ -19,7 +19,7 @@ _JAVA = "apache iceberg "
 _PYICEBERG = "pyiceberg/"
 
 
-class Client(Enum):
+class IcebergClient(Enum):
     """Clients that are answered differently."""
 
     JAVA = "iceberg-java"
@@ -36,13 +36,13 @@ class Offer(Enum):
     ALWAYS = "always"
 
 
-def client_of(user_agent: str, client_version: str) -> Client:
+def client_of(user_agent: str, client_version: str) -> IcebergClient:
     """Return the client by its `User-Agent` and `X-Client-Version`; PyIceberg sends the latter, too, to no use."""
     if user_agent[: len(_PYICEBERG)].lower() == _PYICEBERG:
-        return Client.PYICEBERG
+        return IcebergClient.PYICEBERG
     if client_version[: len(_JAVA)].lower() == _JAVA:
-        return Client.JAVA
-    return Client.OTHER
+        return IcebergClient.JAVA
+    return IcebergClient.OTHER
 
 
 def asks_for_signing(delegation: str) -> bool:

@@ -20,10 +20,10 @@ from signproxy.catalog.field_answer import (
 from signproxy.catalog.list_answer import Visible, list_answer
 from signproxy.catalog.table_answer import TableAnswer, read_table
 
-__all__ = ["Change", "TableAnswer", "Visible", "config_answer", "list_answer", "plain_answer", "read_table"]
+__all__ = ["AnswerChange", "TableAnswer", "Visible", "config_answer", "list_answer", "plain_answer", "read_table"]
 
 
-class Change(Enum):
+class AnswerChange(Enum):
     """What is changed in a 200 of the upstream."""
 
     MERGED = "merged with signproxy's own: `config_answer`"
@@ -35,37 +35,37 @@ class Change(Enum):
 
 
 CHANGES = {
-    CallKind.CONFIG: Change.MERGED,
-    CallKind.TOKENS: Change.FIELDS,
-    CallKind.LIST_NAMESPACES: Change.FILTERED,
-    CallKind.CREATE_NAMESPACE: Change.FIELDS,
-    CallKind.LOAD_NAMESPACE: Change.FIELDS,
-    CallKind.NAMESPACE_EXISTS: Change.EMPTY,
-    CallKind.DROP_NAMESPACE: Change.EMPTY,
-    CallKind.UPDATE_NAMESPACE: Change.FIELDS,
-    CallKind.LIST_TABLES: Change.FILTERED,
-    CallKind.CREATE_TABLE: Change.SIGNER,
-    CallKind.REGISTER_TABLE: Change.SIGNER,
-    CallKind.LOAD_TABLE: Change.SIGNER,
-    CallKind.TABLE_EXISTS: Change.EMPTY,
-    CallKind.UPDATE_TABLE: Change.LEARNED,
-    CallKind.DROP_TABLE: Change.EMPTY,
-    CallKind.RENAME_TABLE: Change.EMPTY,
-    CallKind.COMMIT_TRANSACTION: Change.EMPTY,
-    CallKind.REPORT_METRICS: Change.EMPTY,
-    CallKind.LOAD_CREDENTIALS: Change.FIELDS,
-    CallKind.PLAN_TABLE: Change.FIELDS,
-    CallKind.FETCH_PLAN: Change.FIELDS,
-    CallKind.CANCEL_PLAN: Change.EMPTY,
-    CallKind.FETCH_TASKS: Change.FIELDS,
-    CallKind.LIST_VIEWS: Change.FILTERED,
-    CallKind.CREATE_VIEW: Change.FIELDS,
-    CallKind.LOAD_VIEW: Change.FIELDS,
-    CallKind.VIEW_EXISTS: Change.EMPTY,
-    CallKind.REPLACE_VIEW: Change.FIELDS,
-    CallKind.DROP_VIEW: Change.EMPTY,
-    CallKind.RENAME_VIEW: Change.EMPTY,
-    CallKind.REGISTER_VIEW: Change.FIELDS,
+    CallKind.CONFIG: AnswerChange.MERGED,
+    CallKind.TOKENS: AnswerChange.FIELDS,
+    CallKind.LIST_NAMESPACES: AnswerChange.FILTERED,
+    CallKind.CREATE_NAMESPACE: AnswerChange.FIELDS,
+    CallKind.LOAD_NAMESPACE: AnswerChange.FIELDS,
+    CallKind.NAMESPACE_EXISTS: AnswerChange.EMPTY,
+    CallKind.DROP_NAMESPACE: AnswerChange.EMPTY,
+    CallKind.UPDATE_NAMESPACE: AnswerChange.FIELDS,
+    CallKind.LIST_TABLES: AnswerChange.FILTERED,
+    CallKind.CREATE_TABLE: AnswerChange.SIGNER,
+    CallKind.REGISTER_TABLE: AnswerChange.SIGNER,
+    CallKind.LOAD_TABLE: AnswerChange.SIGNER,
+    CallKind.TABLE_EXISTS: AnswerChange.EMPTY,
+    CallKind.UPDATE_TABLE: AnswerChange.LEARNED,
+    CallKind.DROP_TABLE: AnswerChange.EMPTY,
+    CallKind.RENAME_TABLE: AnswerChange.EMPTY,
+    CallKind.COMMIT_TRANSACTION: AnswerChange.EMPTY,
+    CallKind.REPORT_METRICS: AnswerChange.EMPTY,
+    CallKind.LOAD_CREDENTIALS: AnswerChange.FIELDS,
+    CallKind.PLAN_TABLE: AnswerChange.FIELDS,
+    CallKind.FETCH_PLAN: AnswerChange.FIELDS,
+    CallKind.CANCEL_PLAN: AnswerChange.EMPTY,
+    CallKind.FETCH_TASKS: AnswerChange.FIELDS,
+    CallKind.LIST_VIEWS: AnswerChange.FILTERED,
+    CallKind.CREATE_VIEW: AnswerChange.FIELDS,
+    CallKind.LOAD_VIEW: AnswerChange.FIELDS,
+    CallKind.VIEW_EXISTS: AnswerChange.EMPTY,
+    CallKind.REPLACE_VIEW: AnswerChange.FIELDS,
+    CallKind.DROP_VIEW: AnswerChange.EMPTY,
+    CallKind.RENAME_VIEW: AnswerChange.EMPTY,
+    CallKind.REGISTER_VIEW: AnswerChange.FIELDS,
 }
 
 _PLAIN: dict[CallKind, Callable[[bytes], bytes]] = {
@@ -90,5 +90,5 @@ def plain_answer(kind: CallKind, upstream: bytes) -> bytes:
     if change is not None:
         return change(upstream)
     # An upstream that sends a body where the specification has none could say anything in it.
-    assert CHANGES[kind] is Change.EMPTY  # noqa: S101 - every other change has a function of its own
+    assert CHANGES[kind] is AnswerChange.EMPTY  # noqa: S101 - every other change has a function of its own
     return b""

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from signproxy.catalog.access import Client
+from signproxy.catalog.access import IcebergClient
 from signproxy.catalog.names import encode_namespace, encode_segment
 from signproxy.inventory.learned.sighting import TableFacts
 
@@ -32,7 +32,7 @@ class SignerGrant(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The absolute URL below which the catalog's routes are, final slash included."""
     prefix: str
     """As it stands in a path."""
-    client: Client = Client.OTHER
+    client: IcebergClient = IcebergClient.OTHER
     token: str = ""
     """Good for this table alone; empty: the client goes on with its own."""
     context: dict[str, str] = {}
@@ -49,7 +49,7 @@ class SignerGrant(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             "s3.signer.uri": self.mount,
             "s3.signer.endpoint": self._endpoint(facts),
         }
-        if self.client is Client.PYICEBERG:
+        if self.client is IcebergClient.PYICEBERG:
             properties[_REQUEST_TIMEOUT] = _own_timeout(facts.uuid)
         if self.token:
             properties["token"] = self.token

@@ -15,7 +15,7 @@ import yarl
 
 from signproxy.catalog.flights import Flights
 from signproxy.catalog.upstream_fault import fault_of
-from signproxy.catalog.upstream_spec import ExchangedToken, Times
+from signproxy.catalog.upstream_spec import CallTimeouts, ExchangedToken
 from signproxy.errors import Reason, Refused
 
 MAX_ANSWER = 64 * 1024
@@ -61,7 +61,7 @@ class TokenExchange:
         self,
         settings: ExchangedToken,
         session: aiohttp.ClientSession,
-        times: Times,
+        times: CallTimeouts,
         *,
         clock: Callable[[], float] = time,
     ) -> None:

@@ -14,11 +14,11 @@ import yarl
 
 from signproxy.catalog.token_exchange import TokenExchange
 from signproxy.catalog.upstream_answer import UpstreamAnswer
-from signproxy.catalog.upstream_fault import Fault, Loss, fault_of
-from signproxy.catalog.upstream_health import Health, Result, UpstreamHealth
+from signproxy.catalog.upstream_fault import Loss, UpstreamFault, fault_of
+from signproxy.catalog.upstream_health import CallResult, Health, UpstreamHealth
 from signproxy.catalog.upstream_spec import Effect, ExchangedToken, SameToken, Secret, ServiceToken, UpstreamSpec
 from signproxy.errors import Refused, anew
-from signproxy.outbound.client import Connections, Timeouts, http_client
+from signproxy.outbound.client import PoolLimits, Timeouts, http_client
 from signproxy.outbound.tls import client_tls, no_tls
 
 T = TypeVar("T")
@@ -36,10 +36,10 @@ _AUTO = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _PART = 256 * 1024
 _REPEATABLE = frozenset({"GET", "HEAD"})
 _RESULTS = {
-    Loss.UNSENT: Result.UNREACHABLE,
-    Loss.LATE: Result.LATE,
-    Loss.LOST: Result.LOST,
-    Loss.INVALID: Result.INVALID,
+    Loss.UNSENT: CallResult.UNREACHABLE,
+    Loss.LATE: CallResult.LATE,
+    Loss.LOST: CallResult.LOST,
+    Loss.INVALID: CallResult.INVALID,
 }
 _REDIRECTS = frozenset({300, 301, 302, 303, 305, 307, 308})
 
@@ -184,7 +184,7 @@ class Upstream:
         """Refuse to be sent elsewhere: what was sent here, the token above all, is for no other party."""
         if response.status in _REDIRECTS or response.status < 200:
             response.close()
-            raise self._failed(Fault(Loss.INVALID, f"status {response.status}; nothing is followed"), question)
+            raise self._failed(UpstreamFault(Loss.INVALID, f"status {response.status}; nothing is followed"), question)
         return response
 
     def _send(self, question: Question) -> Awaitable[aiohttp.ClientResponse]:
@@ -205,7 +205,7 @@ class Upstream:
             ),
         )
 
-    def _failed(self, fault: Fault, question: Question) -> Refused:
+    def _failed(self, fault: UpstreamFault, question: Question) -> Refused:
         if question.body is not None and question.body.fault is not None:
             return anew(question.body.fault)
         self.health.failed(_RESULTS[fault.loss], fault.problem, time())
@@ -231,7 +231,7 @@ def _client(spec: UpstreamSpec, tls: ssl.SSLContext, *, keep_seconds: float) -> 
     return http_client(
         tls,
         Timeouts(spec.times.connect, spec.times.answer),
-        Connections(spec.connections, keep_seconds),
+        PoolLimits(spec.connections, keep_seconds),
         unsent=_AUTO,
         middleware=_once,
     )

@@ -11,7 +11,7 @@ import aiohttp
 from multidict import CIMultiDictProxy
 
 from signproxy.catalog.upstream_error import MAX_ERROR
-from signproxy.catalog.upstream_fault import Fault, Loss, fault_of
+from signproxy.catalog.upstream_fault import Loss, UpstreamFault, fault_of
 from signproxy.catalog.upstream_spec import UpstreamSpec
 from signproxy.errors import Refused
 
@@ -30,7 +30,7 @@ class UpstreamAnswer:
         self,
         response: aiohttp.ClientResponse,
         spec: UpstreamSpec,
-        failed: Callable[[Fault], Refused],
+        failed: Callable[[UpstreamFault], Refused],
         closed: Callable[[], None],
     ) -> None:
         self._response = response
@@ -64,7 +64,7 @@ class UpstreamAnswer:
 
     def invalid(self, problem: str) -> Refused:
         """Return the refusal of an answer that is none, and count it as the upstream's fault."""
-        return self._failed(Fault(Loss.INVALID, problem))
+        return self._failed(UpstreamFault(Loss.INVALID, problem))
 
     async def whole(self, limit: int | None = None) -> bytes:
         """Return the content, unpacked. Raise Refused if it breaks off, or is larger than the spec or `limit` says."""
@@ -118,9 +118,9 @@ class UpstreamAnswer:
             raise self.invalid(f"gzip: {error}") from None
 
 
-def _broken(error: aiohttp.ClientPayloadError) -> Fault:
+def _broken(error: aiohttp.ClientPayloadError) -> UpstreamFault:
     """Return the fault of a body that ended early, or whose chunks are none; the two are not told apart."""
-    return Fault(Loss.LOST, f"the answer broke off: {type(error).__name__}")
+    return UpstreamFault(Loss.LOST, f"the answer broke off: {type(error).__name__}")
 
 
 def _gunzip(content: bytes, limit: int) -> bytes:

@@ -24,7 +24,7 @@ class Loss(Enum):
     """There was an answer, and it is none."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class UpstreamFault(msgspec.Struct, frozen=True):
     """What went wrong, and in words for the operator."""
 
     loss: Loss
@@ -45,21 +45,23 @@ class Fault(msgspec.Struct, frozen=True):
                 return Reason.UPSTREAM_TIMEOUT if effect is Effect.CHANGE else Reason.UPSTREAM_UNAVAILABLE
 
 
-def fault_of(error: Exception) -> Fault:
+def fault_of(error: Exception) -> UpstreamFault:
     """Return the fault behind an exception of the HTTP client. Its text is left out where the upstream wrote it."""
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return Fault(Loss.UNSENT, "no connection in time")
+            return UpstreamFault(Loss.UNSENT, "no connection in time")
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
-            return Fault(Loss.UNSENT, f"TLS: {error.os_error or type(error).__name__!s:.200}")
+            return UpstreamFault(Loss.UNSENT, f"TLS: {error.os_error or type(error).__name__!s:.200}")
         case aiohttp.ClientConnectorError():
-            return Fault(Loss.UNSENT, f"no connection: {error.os_error.strerror or type(error.os_error).__name__}")
+            return UpstreamFault(
+                Loss.UNSENT, f"no connection: {error.os_error.strerror or type(error.os_error).__name__}"
+            )
         case aiohttp.ClientResponseError():
-            return Fault(Loss.INVALID, f"no HTTP: {type(error).__name__}")
+            return UpstreamFault(Loss.INVALID, f"no HTTP: {type(error).__name__}")
         case asyncio.TimeoutError():
-            return Fault(Loss.LATE, "no answer in time")
+            return UpstreamFault(Loss.LATE, "no answer in time")
         case _:
-            return Fault(Loss.LOST, f"connection lost: {type(error).__name__}")
+            return UpstreamFault(Loss.LOST, f"connection lost: {type(error).__name__}")
 
 
 _AWAY = frozenset({429, 502, 503, 504})

@@ -11,7 +11,7 @@ from signproxy.telemetry.log import get_logger
 _log = get_logger("signproxy.upstream")
 
 
-class Result(Enum):
+class CallResult(Enum):
     """How a call to an upstream ended; the label of its metric."""
 
     OK = "ok"
@@ -50,20 +50,20 @@ class Health:
         self._last_success_at = 0.0
         self._last_failure_at = 0.0
         self._problem = ""
-        self._results = dict.fromkeys(Result, 0)
+        self._results = dict.fromkeys(CallResult, 0)
 
     def answered(self, status: int, now: float) -> None:
         """Count an answer."""
         if status >= 500:
-            self.failed(Result.FAILED, f"status {status}", now)
+            self.failed(CallResult.FAILED, f"status {status}", now)
             return
-        self._results[Result.REFUSED if status >= 400 else Result.OK] += 1
+        self._results[CallResult.REFUSED if status >= 400 else CallResult.OK] += 1
         self._last_success_at = now
         if self._problem:
             self._problem = ""
             _log.info("upstream answers again", catalog=self._catalog)
 
-    def failed(self, result: Result, problem: str, now: float) -> None:
+    def failed(self, result: CallResult, problem: str, now: float) -> None:
         """Count a failure; the first one after a success is logged."""
         self._results[result] += 1
         self._last_failure_at = now

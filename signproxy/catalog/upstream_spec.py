@@ -61,7 +61,7 @@ class ExchangedToken(msgspec.Struct, frozen=True):
 Forwarding = SameToken | ServiceToken | ExchangedToken
 
 
-class Times(msgspec.Struct, frozen=True):
+class CallTimeouts(msgspec.Struct, frozen=True):
     """How long each phase of a call may take, in seconds."""
 
     connect: float = 3.0
@@ -107,7 +107,7 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     headers: frozenset[str] = frozenset()
     """Names, in lower case, of headers that are sent on beside those of the Iceberg protocol."""
     connections: int = 64
-    times: Times = Times()
+    times: CallTimeouts = CallTimeouts()
     max_answer: int = 64 * 1024 * 1024
     """Bytes of an answer that is held whole."""
     inventory: InventorySpec = InventorySpec()

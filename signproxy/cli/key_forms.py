@@ -21,7 +21,7 @@ class KeyForm(Enum):
     PROCESS = "process"
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class KeyEndpoint(msgspec.Struct, frozen=True):
     """What a client has to know beside its key."""
 
     url: str = ""
@@ -43,7 +43,7 @@ def command(url: str, token: TokenSource, asked: Mapping[str, str], form: KeyFor
     return words
 
 
-def variables(key: Key, endpoint: Endpoint) -> Iterator[str]:
+def variables(key: Key, endpoint: KeyEndpoint) -> Iterator[str]:
     """Yield the lines of a shell that give the key to whatever looks for AWS' variables."""
     yield f"export AWS_ACCESS_KEY_ID={shlex.quote(key.access_key_id)}"
     yield f"export AWS_SECRET_ACCESS_KEY={shlex.quote(key.secret_access_key)}"
@@ -79,7 +79,7 @@ def process(key: Key) -> dict[str, object]:
     }
 
 
-def profile(name: str, words: Sequence[str], endpoint: Endpoint) -> Iterator[str]:
+def profile(name: str, words: Sequence[str], endpoint: KeyEndpoint) -> Iterator[str]:
     """Yield a profile of `~/.aws/config` that gets its keys from a command, anew before each of them ends."""
     yield f"[profile {name}]"
     yield f"credential_process = {shlex.join(words)}"

@@ -40,7 +40,7 @@ class Key(NamedTuple):
         return f"Key({self.access_key_id!r}, ***, {self.expires_at!r})"
 
 
-class Refusal(NamedTuple):
+class KeyRefusal(NamedTuple):
     """Why there is none."""
 
     problem: str
@@ -64,7 +64,7 @@ def is_exposed(address: SplitResult) -> bool:
     return address.scheme == "http" and not is_loopback(address.hostname or "")
 
 
-def ask(address: SplitResult, token: str, asked: Mapping[str, object], ca_file: str = "") -> Key | Refusal:
+def ask(address: SplitResult, token: str, asked: Mapping[str, object], ca_file: str = "") -> Key | KeyRefusal:
     """Return a key, or why there is none. No proxy of the environment is asked, and no redirection followed."""
     if not token.isascii() or not token.isprintable():
         raise Invalid([Finding("token", "", "holds characters that no token has")])
@@ -84,14 +84,14 @@ def ask(address: SplitResult, token: str, asked: Mapping[str, object], ca_file: 
     # TLS faults are OSErrors as well; a host name that is none is a UnicodeError.
     except (OSError, HTTPException, UnicodeError) as error:
         told = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
-        return Refusal(f"{address.netloc}: {told}")
+        return KeyRefusal(f"{address.netloc}: {told}")
 
 
 def _connection(address: SplitResult, ca_file: str) -> HTTPConnection:
     return http_connection(address.scheme, address.hostname or "", address.port, timeout=TIMEOUT, ca_file=ca_file)
 
 
-def _read(status: int, content: bytes) -> Key | Refusal:
+def _read(status: int, content: bytes) -> Key | KeyRefusal:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
@@ -104,5 +104,5 @@ def _read(status: int, content: bytes) -> Key | Refusal:
             return Key(access_key_id, secret, token, expires_at)
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, dict):
-        return Refusal(f"{status} {error.get('message')} (request {error.get('request_id')})")
-    return Refusal(f"{status}: what answers there is no signproxy that issues keys")
+        return KeyRefusal(f"{status} {error.get('message')} (request {error.get('request_id')})")
+    return KeyRefusal(f"{status}: what answers there is no signproxy that issues keys")

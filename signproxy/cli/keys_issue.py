@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from signproxy.cli.clients.token import DEFAULT_VARIABLE, TokenSource
-from signproxy.cli.key_forms import Endpoint, KeyForm, command, members, process, profile, variables
-from signproxy.cli.key_request import Refusal, address_of, ask, is_exposed
+from signproxy.cli.key_forms import KeyEndpoint, KeyForm, command, members, process, profile, variables
+from signproxy.cli.key_request import KeyRefusal, address_of, ask, is_exposed
 from signproxy.cli.terminal import complain, read_token, say, say_json
 from signproxy.cli.wait import seconds
 from signproxy.errors import Finding, Invalid
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if is_exposed(address):
         complain(f"{address.netloc} is asked without TLS, beyond loopback: others may read token and key")
     answer = ask(address, _token(token, os.environ), asked, options.ca_file)
-    if isinstance(answer, Refusal):
+    if isinstance(answer, KeyRefusal):
         complain(answer.problem)
         return NOT_ISSUED
     match form:
@@ -132,8 +132,8 @@ def _token(source: TokenSource, environ: Mapping[str, str]) -> str:
     return token
 
 
-def _endpoint(options: argparse.Namespace) -> Endpoint:
-    return Endpoint(_word(options.s3_url, "--s3-url"), _word(options.region, "--region"))
+def _endpoint(options: argparse.Namespace) -> KeyEndpoint:
+    return KeyEndpoint(_word(options.s3_url, "--s3-url"), _word(options.region, "--region"))
 
 
 def _word(text: str, option: str) -> str:

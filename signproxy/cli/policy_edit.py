@@ -34,7 +34,7 @@ class Withdrawal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class Taking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RoleRemoval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A principal role that a principal shall lose."""
 
     principal: str
@@ -48,7 +48,7 @@ class Patch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: str
     policy_rev: str = ""
     withdraw: tuple[Withdrawal, ...] = ()
-    take: tuple[Taking, ...] = ()
+    take: tuple[RoleRemoval, ...] = ()
 
 
 _Key = tuple[str, str, str, str, str]

@@ -41,7 +41,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field
     """What a line has in common with others: its kind, and that what is empty is left out."""
 
 
-class PolicyLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="policy"):
+class ExportedPolicy(_Line, frozen=True, gc=False, omit_defaults=True, tag="policy"):
     """The first line: which policy it is, and when it was looked at."""
 
     schema: str
@@ -49,7 +49,7 @@ class PolicyLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="policy")
     exported_at: str
 
 
-class PrincipalLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="principal"):
+class ExportedPrincipal(_Line, frozen=True, gc=False, omit_defaults=True, tag="principal"):
     """A principal that the policy declares, under the name that audit events use."""
 
     principal: str
@@ -57,7 +57,7 @@ class PrincipalLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="princ
     mode: str = "enforce"
 
 
-class TableLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="table"):
+class ExportedTable(_Line, frozen=True, gc=False, omit_defaults=True, tag="table"):
     """A table with a location; those that only an upstream knows are not in a policy."""
 
     catalog: str
@@ -67,7 +67,7 @@ class TableLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="table"):
     locations: tuple[str, ...] = ()
 
 
-class GrantLine(_Line, frozen=True, gc=False, omit_defaults=True, tag="grant"):
+class ExportedGrant(_Line, frozen=True, gc=False, omit_defaults=True, tag="grant"):
     """One privilege that one catalog role has on one securable, for one principal that the role reaches.
 
     Without `principal` it is for callers whose token brings `principal_role`; without that, too, no principal has it.
@@ -111,13 +111,13 @@ def run(options: argparse.Namespace) -> int:
 
 def lines(snapshot: Snapshot, state: PolicyState, issuer: str, exported_at: str) -> Iterator[_Line]:
     """Yield every line; `state` is what the snapshot's files declare. `issuer` is that of bare names."""
-    yield PolicyLine(EXPORT_SCHEMA, state.rev, exported_at)
+    yield ExportedPolicy(EXPORT_SCHEMA, state.rev, exported_at)
     for name, roles in state.principals.items():
-        yield PrincipalLine(full_name(name, issuer), roles, "observe" if name in state.observed else "enforce")
+        yield ExportedPrincipal(full_name(name, issuer), roles, "observe" if name in state.observed else "enforce")
     for catalog in state.catalogs.values():
         for table in catalog.tables():
             places = tuple(str(place) for place in table.places)
-            yield TableLine(table.id.catalog, table.id.namespace, table.id.name, table.uuid, places)
+            yield ExportedTable(table.id.catalog, table.id.namespace, table.id.name, table.uuid, places)
     holders = _holders(state, issuer)
     for entry in _entries(snapshot):
         yield from _grants(entry, entry.catalog or state.default_catalog, holders)
@@ -189,13 +189,13 @@ def _entries(snapshot: Snapshot) -> Iterator[GrantEntry]:
                     yield line
 
 
-def _grants(entry: GrantEntry, catalog: str, holders: _Holders) -> Iterator[GrantLine]:
+def _grants(entry: GrantEntry, catalog: str, holders: _Holders) -> Iterator[ExportedGrant]:
     levels = () if entry.namespace is None else levels_of(entry.namespace)
     resource = resource_of(catalog, levels, entry.table or "", entry.volume or "")
     namespace = NAMESPACE_SEPARATOR.join(levels)
     for principal, principal_role in holders.get((catalog, entry.role)) or [("", "")]:
         for privilege in entry.privileges:
-            yield GrantLine(
+            yield ExportedGrant(
                 grant_id=_id(principal, principal_role, entry.role, privilege, resource),
                 via_role=entry.role,
                 privilege=privilege,

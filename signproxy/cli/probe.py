@@ -26,7 +26,7 @@ _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PREFIX = "SIGNPROXY__ADMIN__"
 
 
-class Address(NamedTuple):
+class ProbeAddress(NamedTuple):
     """Where the admin listener is."""
 
     host: str = DEFAULT_HOST
@@ -40,7 +40,7 @@ class Address(NamedTuple):
         return self.unix or f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
 
-class Answer(NamedTuple):
+class ProbeAnswer(NamedTuple):
     """What it said: an HTTP status (0 without an answer), and the failing checks, or why there was no answer."""
 
     status: int
@@ -70,12 +70,12 @@ def path_of(options: argparse.Namespace) -> str:
     return {"ready": "/readyz", "live": "/livez", "started": "/startupz"}[options.check]
 
 
-def address_of(options: argparse.Namespace, environ: Mapping[str, str]) -> Address:
+def address_of(options: argparse.Namespace, environ: Mapping[str, str]) -> ProbeAddress:
     """Return where to ask: flags win over the environment, which wins over the settings file."""
     if options.url:
         return _of_url(options.url)
     if options.socket:
-        return Address(unix=options.socket)
+        return ProbeAddress(unix=options.socket)
     said = _of_file(options.config or environ.get(CONFIG_VARIABLE, "")) | _of_environment(environ)
     if options.admin:
         host, colon, port = options.admin.rpartition(":")
@@ -85,10 +85,10 @@ def address_of(options: argparse.Namespace, environ: Mapping[str, str]) -> Addre
     if said.get("enabled", "true").lower() == "false":
         raise _wrong("settings", "admin.enabled", "is false: there is no admin listener to ask")
     host = said.get("host", DEFAULT_HOST)
-    return Address(_WILDCARDS.get(host, host), _port(said.get("port", str(DEFAULT_PORT))), bool(said.get("tls")))
+    return ProbeAddress(_WILDCARDS.get(host, host), _port(said.get("port", str(DEFAULT_PORT))), bool(said.get("tls")))
 
 
-def ask(address: Address, path: str, timeout: float) -> Answer:
+def ask(address: ProbeAddress, path: str, timeout: float) -> ProbeAnswer:
     """Return what the listener says; never raises for a listener that does not answer."""
     try:
         with _connected(address, timeout) as connection:
@@ -98,10 +98,10 @@ def ask(address: Address, path: str, timeout: float) -> Answer:
     # TLS faults are OSErrors as well; a host name that is none is a UnicodeError.
     except (OSError, UnicodeError) as error:
         told = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
-        return Answer(0, (f"{address}: {told}",))
+        return ProbeAnswer(0, (f"{address}: {told}",))
 
 
-def _connected(address: Address, timeout: float) -> socket.socket:
+def _connected(address: ProbeAddress, timeout: float) -> socket.socket:
     if address.unix:
         return _connect(socket.AF_UNIX, address.unix, timeout)
     host, port = address.host, address.port
@@ -150,17 +150,19 @@ def _all(connection: socket.socket, ends: float) -> bytes:
     return bytes(received)
 
 
-def _read(answer: bytes) -> Answer:
+def _read(answer: bytes) -> ProbeAnswer:
     head, _, body = answer.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not (words[1].isdigit() and len(words[1]) == 3):
-        return Answer(0, ("what answers there is no HTTP server",))
+        return ProbeAnswer(0, ("what answers there is no HTTP server",))
     status = int(words[1])
     lines = tuple(body.decode("utf-8", "replace").splitlines())
-    return Answer(status, lines if status in (200, 503) else (f"HTTP status {status}: no admin listener", *lines[:5]))
+    return ProbeAnswer(
+        status, lines if status in (200, 503) else (f"HTTP status {status}: no admin listener", *lines[:5])
+    )
 
 
-def _of_url(url: str) -> Address:
+def _of_url(url: str) -> ProbeAddress:
     scheme, _, rest = url.partition("://")
     rest = rest.rstrip("/")
     host, bracket, tail = rest.removeprefix("[").partition("]") if rest.startswith("[") else (rest, "", "")
@@ -169,7 +171,7 @@ def _of_url(url: str) -> Address:
         tail = colon + port
     if scheme not in ("http", "https") or not host or set(host + tail) & set("/@?#[]") or tail[:1] not in ("", ":"):
         raise _wrong("command line", "--url", f"http(s)://HOST:PORT expected, got {url!r}")
-    return Address(host, _port(tail[1:] or {"http": "80", "https": "443"}[scheme]), scheme == "https")
+    return ProbeAddress(host, _port(tail[1:] or {"http": "80", "https": "443"}[scheme]), scheme == "https")
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:

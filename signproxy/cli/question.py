@@ -28,7 +28,7 @@ MAX_REQUEST_BYTES = 5 * 1024 * 1024
 Text = Annotated[str, Meta(min_length=1)]
 
 
-class Question(msgspec.Struct, frozen=True):
+class ExplainRequest(msgspec.Struct, frozen=True):
     """A request as a file names it: a client's sign request, and who sends it where."""
 
     uri: Text
@@ -86,7 +86,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parts.add_argument("--body", metavar="FILE", help="the XML of a bulk delete")
 
 
-def question_of(options: argparse.Namespace) -> Question:
+def question_of(options: argparse.Namespace) -> ExplainRequest:
     """Return the question that the options ask; raise Invalid."""
     document: dict[str, object] = {}
     if options.request is not None:
@@ -102,10 +102,10 @@ def question_of(options: argparse.Namespace) -> Question:
         document["headers"] = _headers(options.header)
     if options.body is not None:
         document["body"] = read_input(options.body, MAX_REQUEST_BYTES)
-    return decode(Question, document, file=options.request or "command line")
+    return decode(ExplainRequest, document, file=options.request or "command line")
 
 
-def principal_of(question: Question, settings: Settings) -> Principal:
+def principal_of(question: ExplainRequest, settings: Settings) -> Principal:
     """Return the principal as its token would make it: with what its issuer may speak for, and no more."""
     identity = settings.identity
     issuers = [*identity.issuers, *([STATIC_ISSUER] if identity.static_tokens else [])]
@@ -127,7 +127,7 @@ def principal_of(question: Question, settings: Settings) -> Principal:
     return Principal(f"{issuer}/{subject}", issuer, subject, math.inf, roles, catalogs)
 
 
-def wire_of(question: Question, state: PolicyState) -> WireRequest:
+def wire_of(question: ExplainRequest, state: PolicyState) -> WireRequest:
     """Return the S3 request as the client would describe it; a region that is left out is the storage's own."""
     headers = {name: [value] if isinstance(value, str) else list(value) for name, value in question.headers.items()}
     return WireRequest(
@@ -139,7 +139,7 @@ def wire_of(question: Question, state: PolicyState) -> WireRequest:
     )
 
 
-def forwarded_of(question: Question) -> ForwardWire:
+def forwarded_of(question: ExplainRequest) -> ForwardWire:
     """Return the request as the S3 listener would hand it on; the key is percent-encoded, as clients send it."""
     path, mark, query = question.uri.removeprefix(_TO_BE_FORWARDED).partition("?")
     bucket, _, key = path.partition("/")

@@ -7,14 +7,14 @@ import time
 
 from signproxy.cli import configuration
 from signproxy.cli.terminal import read_token, say, say_json
-from signproxy.identity.inspect import Inspection, Outcome, inspect_token
+from signproxy.identity.inspect import CheckOutcome, Inspection, inspect_token
 from signproxy.identity.tokens import MAX_TOKEN
 from signproxy.server.process.issuers import issuers_of, static_tokens_of
 
 ACCEPTABLE = 0
 REFUSED = 3
 
-_WORDS = {Outcome.PASSED: "ok", Outcome.FAILED: "FAILED", Outcome.NOT_CHECKED: "not checked"}
+_WORDS = {CheckOutcome.PASSED: "ok", CheckOutcome.FAILED: "FAILED", CheckOutcome.NOT_CHECKED: "not checked"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -57,20 +57,20 @@ MAX_MEMBERS = 5
 """Members of a list."""
 
 
-class Effect(Enum):
+class TakesEffect(Enum):
     """When a change takes effect."""
 
     RELOAD = "reload"
     RESTART = "restart"
 
 
-class Change(msgspec.Struct, frozen=True):
+class SettingChange(msgspec.Struct, frozen=True):
     """One setting that is another now."""
 
     path: str
     words: str
     """What it was and is, or that it was added; never a value that may be a secret."""
-    effect: Effect
+    effect: TakesEffect
 
     @property
     def text(self) -> str:
@@ -78,36 +78,36 @@ class Change(msgspec.Struct, frozen=True):
         return f"{self.path}: {self.words}" if self.path else self.words
 
 
-def difference(old: Settings, new: Settings) -> tuple[Change, ...]:
+def difference(old: Settings, new: Settings) -> tuple[SettingChange, ...]:
     """Return what changed, in the order of the settings' reference."""
-    changes: list[Change] = []
+    changes: list[SettingChange] = []
     beyond = 0
-    effects = {Effect.RELOAD}
+    effects = {TakesEffect.RELOAD}
     for path, words in _walk(described(Settings), old, new, ""):
         effect = _effect(path, old, new)
         if len(changes) < MAX_CHANGES:
-            changes.append(Change(neutralise(path), words, effect))
+            changes.append(SettingChange(neutralise(path), words, effect))
         else:
             beyond += 1
             effects.add(effect)
     if beyond:
-        effect = Effect.RESTART if Effect.RESTART in effects else Effect.RELOAD
-        changes.append(Change("", f"and {beyond} more settings", effect))
+        effect = TakesEffect.RESTART if TakesEffect.RESTART in effects else TakesEffect.RELOAD
+        changes.append(SettingChange("", f"and {beyond} more settings", effect))
     return tuple(changes)
 
 
 def in_force(old: Settings, new: Settings) -> Settings:
     """Return the settings that a server which runs with the old ones has once it was given the new ones."""
-    taken = [path for path in RELOADABLE if _effect(path, old, new) is Effect.RELOAD]
+    taken = [path for path in RELOADABLE if _effect(path, old, new) is TakesEffect.RELOAD]
     return reduce(lambda settings, path: _with(settings, new, path.split(".")), taken, old)
 
 
-def effect_of(path: str) -> Effect:
+def effect_of(path: str) -> TakesEffect:
     """Return when a change of the setting takes effect, as a rule: TLS is switched on and off by a restart alone."""
-    return Effect.RELOAD if any(f"{path}.".startswith(f"{each}.") for each in RELOADABLE) else Effect.RESTART
+    return TakesEffect.RELOAD if any(f"{path}.".startswith(f"{each}.") for each in RELOADABLE) else TakesEffect.RESTART
 
 
-def _effect(path: str, old: Settings, new: Settings) -> Effect:
+def _effect(path: str, old: Settings, new: Settings) -> TakesEffect:
     for section, before, after in (
         ("listen.tls", old.listen.tls, new.listen.tls),
         ("admin.tls", old.admin.tls, new.admin.tls),
@@ -115,7 +115,7 @@ def _effect(path: str, old: Settings, new: Settings) -> Effect:
     ):
         # Clients are connected, or about to connect, as they were told to.
         if f"{path}.".startswith(f"{section}.") and not _both_on(before, after):
-            return Effect.RESTART
+            return TakesEffect.RESTART
     return effect_of(path)
 
 

@@ -19,7 +19,7 @@ from signproxy.errors import Finding, ProviderInvalid, Reason, Refused
 from signproxy.s3.storage import Storage
 
 
-class Prepared(NamedTuple):
+class PreparedCredentials(NamedTuple):
     """What `commit` will serve: made and filled, and not in use yet."""
 
     slots: dict[_Place, Slot]
@@ -38,7 +38,7 @@ class CredentialStore:
         self._counts: Counter[RefreshResult] = Counter(dict.fromkeys(RefreshResult, 0))
         self._table: dict[tuple[str, str], Slot] = {}
         self._slots: dict[_Place, Slot] = {}
-        self._open: Prepared | None = None
+        self._open: PreparedCredentials | None = None
         self._wanted: tuple[_Place, ...] = ()
         self._preparing = asyncio.Lock()
 
@@ -67,7 +67,7 @@ class CredentialStore:
 
     async def prepare(
         self, storages: Iterable[Storage], bindings: Sequence[Binding], *, modules: Iterable[str] | None = None
-    ) -> Prepared:
+    ) -> PreparedCredentials:
         """Make and fill whatever these storages need beyond what is there; nothing that serves changes.
 
         `modules` are those beside signproxy's own from which classes may come; None leaves them as they are.
@@ -93,13 +93,13 @@ class CredentialStore:
                 await self._close(())
                 raise
             table = {(place.storage.name, bucket): slots[place] for place in uses for bucket in uses[place].buckets}
-            prepared = self._open = Prepared(slots, table, allowed)
+            prepared = self._open = PreparedCredentials(slots, table, allowed)
             if findings := list(self._losses(prepared)):
                 await self._discard_open()
                 raise ProviderInvalid(findings)
             return prepared
 
-    def commit(self, prepared: Prepared) -> Awaitable[None]:
+    def commit(self, prepared: PreparedCredentials) -> Awaitable[None]:
         """Serve what was prepared, from this call on; awaiting the result closes what it replaced.
 
         Raise RuntimeError if it was discarded, or committed before.
@@ -112,7 +112,7 @@ class CredentialStore:
         self._open, self._wanted = None, ()
         return self._close(gone)
 
-    async def discard(self, prepared: Prepared) -> None:
+    async def discard(self, prepared: PreparedCredentials) -> None:
         """Close what was prepared and is not in use. May be called twice, and after a commit, which it leaves alone."""
         if prepared is self._open:
             await self._discard_open()
@@ -187,7 +187,7 @@ class CredentialStore:
             raise
         return {place: fresh.get(place) or self._slots[place] for place in uses}
 
-    def _losses(self, prepared: Prepared) -> Iterator[Finding]:
+    def _losses(self, prepared: PreparedCredentials) -> Iterator[Finding]:
         """Yield each place that would have no credentials although its buckets have some now."""
         now = self._clock()
         told: set[int] = set()

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from signproxy.demo import world
-from signproxy.demo.http import Answer, send, send_as_owner
+from signproxy.demo.http import HttpAnswer, send, send_as_owner
 from signproxy.demo.store import DemoStore, DemoStoreFailed
 from signproxy.errors import Finding, Invalid
 
@@ -100,7 +100,7 @@ def _walk(store: DemoStore, files: world.World) -> bool:
     )
 
 
-def _signed(files: world.World, who: str, method: str, uri: str, body: bytes | None = None) -> Answer:
+def _signed(files: world.World, who: str, method: str, uri: str, body: bytes | None = None) -> HttpAnswer:
     """Have a request signed and send it; show both steps."""
     message = json.dumps({"region": "us-east-1", "method": method, "uri": uri, "headers": {}})
     answer = send("POST", _sign_url(files), {"Authorization": f"Bearer {files.tokens[who]}"}, message.encode())

@@ -15,14 +15,14 @@ from signproxy.s3.sigv4 import SigningKey, amz_date
 _TIMEOUT = 10.0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     """Status and body of an HTTP answer."""
 
     status: int
     body: bytes
 
 
-def send(method: str, url: str, headers: dict[str, str], body: bytes | None = None) -> Answer:
+def send(method: str, url: str, headers: dict[str, str], body: bytes | None = None) -> HttpAnswer:
     """Send one request exactly as given."""
     parts = urlsplit(url)
     connection = http_connection(parts.scheme, parts.hostname or "", parts.port, timeout=_TIMEOUT)
@@ -30,12 +30,12 @@ def send(method: str, url: str, headers: dict[str, str], body: bytes | None = No
         target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
         connection.request(method, target, body=body, headers=headers)
         answer = connection.getresponse()
-        return Answer(answer.status, answer.read())
+        return HttpAnswer(answer.status, answer.read())
     finally:
         connection.close()
 
 
-def send_as_owner(store: DemoStore, method: str, path: str, body: bytes = b"") -> Answer:
+def send_as_owner(store: DemoStore, method: str, path: str, body: bytes = b"") -> HttpAnswer:
     """Send a request signed with the store's own keys, as the operator who arranges the demo does."""
     payload = hashlib.sha256(body).hexdigest()
     host = urlsplit(store.endpoint).netloc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from signproxy.inventory.learned.learned import Refusal
+from signproxy.inventory.learned.learned import SightingRefusal
 from signproxy.inventory.learned.sighting import Sighting
 
 
@@ -13,6 +13,6 @@ class Believes(Protocol):
 
     async def tell(
         self, sighting: Sighting, *, asked: float | None = None, sent: float | None = None
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Take in a sighting; return what of it is not believed. The times are `time.monotonic()`'s."""
         ...

@@ -11,7 +11,7 @@ import msgspec
 from signproxy.answers import wire
 from signproxy.answers.reply import Reply
 from signproxy.audit.event import Verdict
-from signproxy.catalog.answer import CHANGES, Change, TableAnswer, list_answer, plain_answer, read_table
+from signproxy.catalog.answer import CHANGES, AnswerChange, TableAnswer, list_answer, plain_answer, read_table
 from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.call_body import CallBody, Commit, Creation
 from signproxy.catalog.etag import marked
@@ -33,7 +33,7 @@ from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.gate.turns import in_pieces
 from signproxy.gate.work import Account, of_call, of_list
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.chosen_places import may_be_s3
 from signproxy.inventory.learned.claims import is_astray, outside_declared
 from signproxy.inventory.learned.sighting import Loaded, Staged, TableFacts
@@ -98,7 +98,7 @@ class CallAnswers:
         if status >= 300:
             raise answer.invalid(f"status {status}")
         change = CHANGES[asking.call.kind]
-        if status == 204 or change is Change.EMPTY:
+        if status == 204 or change is AnswerChange.EMPTY:
             await self._seen.done(asking.catalog, asking.call, asking.body, asking.subject, asking.dropped)
             self._recorder.passed(asking.passage, status)
             return self._reply(asking, answer, b"")
@@ -114,22 +114,22 @@ class CallAnswers:
             raise
 
     async def _changed(
-        self, asking: Asking, answer: UpstreamAnswer, change: Change, content: bytes, asked_at: float
+        self, asking: Asking, answer: UpstreamAnswer, change: AnswerChange, content: bytes, asked_at: float
     ) -> Reply:
         match change:
-            case Change.SIGNER:
+            case AnswerChange.SIGNER:
                 return await self._table(asking, answer, content, asked_at)
-            case Change.LEARNED:
+            case AnswerChange.LEARNED:
                 return await self._commit(asking, answer, content, asked_at)
-            case Change.FILTERED:
+            case AnswerChange.FILTERED:
                 gate, catalog, subject = self._gate, asking.catalog, asking.subject
                 if asking.account is not None:
                     asking.account.charge(of_list(content))
                 visible = partial(gate.may_see, catalog, subject)
                 content = await in_pieces(list_answer(content, visible))
-            case Change.FIELDS:
+            case AnswerChange.FIELDS:
                 content = plain_answer(asking.call.kind, content)
-            case Change.MERGED | Change.EMPTY:
+            case AnswerChange.MERGED | AnswerChange.EMPTY:
                 raise ValueError(f"no answer of {asking.call.kind.name} is changed so")
             case _:
                 assert_never(change)
@@ -180,13 +180,13 @@ class CallAnswers:
         self._recorder.passed(asking.passage, answer.status, _unbelieved(refusal))
         return self._reply(asking, answer, b"", pieces, etag=etag)
 
-    def _is_unserved(self, catalog: Catalog, facts: TableFacts, refusal: Refusal) -> bool:
+    def _is_unserved(self, catalog: Catalog, facts: TableFacts, refusal: SightingRefusal) -> bool:
         # The policy's table of this name may be another one than the upstream's.
         never = refusal.reason in _UNSERVED or catalog.table(facts.namespace, facts.name) is not None
         # A table in no store of S3 is none of signproxy's.
         return never and may_be_s3(facts.location) and signs(self._gate.state, catalog)
 
-    def _not_served(self, asking: Asking, created: Creation, refusal: Refusal) -> Reply:
+    def _not_served(self, asking: Asking, created: Creation, refusal: SightingRefusal) -> Reply:
         """Say that nothing would be signed for a table, before anything is written into it."""
         reason = Reason.LOCATION_CONFLICT if created.staged else Reason.TABLE_NOT_SERVED
         self._recorder.passed(asking.passage, reason.status, _unbelieved(refusal), Verdict.DENY, reason)
@@ -195,7 +195,7 @@ class CallAnswers:
     async def _commit(self, asking: Asking, answer: UpstreamAnswer, content: bytes, asked_at: float) -> Reply:
         call, catalog = asking.call, asking.catalog
         table = read_table(content, call.namespace, call.name)
-        refusal: Refusal | None = None
+        refusal: SightingRefusal | None = None
         if answer.status == 200:
             if table.restricted:
                 # The specification has none here; an upstream that sends some means them.
@@ -207,7 +207,7 @@ class CallAnswers:
         self._recorder.passed(asking.passage, answer.status, _unbelieved(refusal))
         return self._reply(asking, answer, b"", table.of_commit())
 
-    async def _unvouched(self, asking: Asking, facts: TableFacts) -> Refusal | None:
+    async def _unvouched(self, asking: Asking, facts: TableFacts) -> SightingRefusal | None:
         """Return why a place that the caller chose is not believed; the upstream's own choices are not looked at."""
         moved = (
             asking.call.kind is CallKind.UPDATE_TABLE
@@ -218,7 +218,7 @@ class CallAnswers:
         # A commit that moves a table without saying so met another table under its name than was there before.
         return await self._judged(asking, facts) if asking.chosen or moved else None
 
-    async def _judged(self, asking: Asking, facts: TableFacts) -> Refusal | None:
+    async def _judged(self, asking: Asking, facts: TableFacts) -> SightingRefusal | None:
         """Return why neither the upstream's layout, nor the table's history, nor the policy vouches for its place."""
         return await self._seen.choices.believes(asking.catalog, asking.bound, asking.subject, asking.bearer, facts)
 
@@ -259,5 +259,5 @@ class CallAnswers:
         return Reply(answer.status, wire.lines_of(headers, asking.passage.request_id), content, pieces=pieces)
 
 
-def _unbelieved(refusal: Refusal | None) -> str:
+def _unbelieved(refusal: SightingRefusal | None) -> str:
     return "" if refusal is None else f"not believed: {refusal.reason.code}, {refusal.detail}"

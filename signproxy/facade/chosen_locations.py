@@ -14,9 +14,9 @@ from signproxy.catalog.upstream_fault import reason_of_status
 from signproxy.catalog.upstreams import Bound
 from signproxy.errors import Reason, Refused
 from signproxy.facade.believing import Believes
-from signproxy.gate.turns import Turn
-from signproxy.inventory.learned.alarms import Refusal
-from signproxy.inventory.learned.chosen_places import ChosenPlaces, Unvouched, follows_layout, of_namespace
+from signproxy.gate.turns import YieldTimer
+from signproxy.inventory.learned.alarms import SightingRefusal
+from signproxy.inventory.learned.chosen_places import ChosenPlaces, UnvouchedChoice, follows_layout, of_namespace
 from signproxy.inventory.learned.claims import is_astray, unvouched_refusal
 from signproxy.inventory.learned.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned.learned_table import Doubt
@@ -90,7 +90,7 @@ class LocationChoices:
 
     async def believes(
         self, catalog: Catalog, bound: Bound, subject: Subject, bearer: str, facts: TableFacts
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Return why a table that the upstream answered with has a place that has no voucher.
 
         The call chose the place, and the upstream may have read the choice otherwise, or from a file.
@@ -125,7 +125,7 @@ class LocationChoices:
         learning = catalog.learning
         reports = _Reports(catalog, bound, subject, bearer, charge)
         before: str | None = None
-        turn = Turn()
+        turn = YieldTimer()
         for commit in commits:
             await turn.pause()
             before = None
@@ -176,8 +176,8 @@ class LocationChoices:
             await self._sightings.tell(Live(catalog.name, loaded.facts), asked=asked)
 
     async def _of_table(
-        self, learning: Learning, table: TableId, open_: Iterable[Unvouched], reports: _Reports
-    ) -> Refusal | None:
+        self, learning: Learning, table: TableId, open_: Iterable[UnvouchedChoice], reports: _Reports
+    ) -> SightingRefusal | None:
         for each in open_:
             if each.location is None:
                 return unvouched_refusal(table, each.text)
@@ -188,8 +188,8 @@ class LocationChoices:
 
 
 async def _of_namespace(
-    learning: Learning, table: TableId, chosen: ChosenLocations, open_: Iterable[Unvouched], reports: _Reports
-) -> Refusal | None:
+    learning: Learning, table: TableId, chosen: ChosenLocations, open_: Iterable[UnvouchedChoice], reports: _Reports
+) -> SightingRefusal | None:
     """Return the refusal of a place that is neither the namespace's own nor the one that its parent gives it."""
     parent, _, level = table.namespace.rpartition(NAMESPACE_SEPARATOR)
     for each in open_:

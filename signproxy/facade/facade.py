@@ -52,7 +52,7 @@ from signproxy.gate.calls import CallPlace
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
-from signproxy.gate.turns import Turn, in_pieces
+from signproxy.gate.turns import YieldTimer, in_pieces
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NamedTable, Subject
 from signproxy.policy.catalog import Catalog
@@ -189,7 +189,7 @@ class Facade:
         bill = work.CallBill(account)
         body, said, chosen = await self._said(passage, subject, address, call, request, bill)
         passage.target = _target(call, said)
-        turn = Turn()
+        turn = YieldTimer()
         for need in needs(call, query, said):
             await turn.pause()
             catalog = self._gate.admit_call(passage, subject, address, need.privileges, CallPlace(*need.place))

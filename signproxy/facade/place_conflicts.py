@@ -9,7 +9,7 @@ import msgspec
 
 from signproxy.catalog.chosen_locations import ChosenLocations
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.chosen_places import may_be_s3
 from signproxy.inventory.learned.claims import Unbelieved, place_of
 from signproxy.inventory.learned.departures import Departures
@@ -54,7 +54,7 @@ class PlaceConflicts:
             if refusal is not None:
                 raise Refused(Reason.LOCATION_CONFLICT, f"{refusal.reason.code}: {refusal.detail}")
 
-    async def has_left(self, catalog: Catalog, subject: Subject, bearer: str, refusal: Refusal) -> bool:
+    async def has_left(self, catalog: Catalog, subject: Subject, bearer: str, refusal: SightingRefusal) -> bool:
         """Whether it is worth to look again: the table that stood in the way may be gone."""
         if refusal.other is None:
             return False
@@ -66,13 +66,13 @@ class PlaceConflicts:
             # An upstream that does not answer now lets nothing go.
             return False
 
-    def _conflict(self, catalog: Catalog, learning: Learning, chosen: ChosenLocations) -> Refusal | None:
+    def _conflict(self, catalog: Catalog, learning: Learning, chosen: ChosenLocations) -> SightingRefusal | None:
         table = TableId(catalog.name, chosen.namespace, chosen.name)
         known = self._learned.named(catalog, learning, chosen.namespace, chosen.name, self._clock())
         for text in filter(may_be_s3, chosen.locations):
             found = place_of(catalog, learning, text)
             if isinstance(found, Unbelieved):
-                return Refusal(found.reason, found.detail, table)
+                return SightingRefusal(found.reason, found.detail, table)
             refusal = self._learned.ground.dispute(catalog, table, found[1], former=known)
             if refusal is not None:
                 return refusal

@@ -13,7 +13,7 @@ from signproxy.facade.believing import Believes
 from signproxy.facade.chosen_locations import LocationChoices
 from signproxy.facade.later import Later
 from signproxy.facade.place_conflicts import PlaceConflicts
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.departures import Departures
 from signproxy.inventory.learned.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned.sighting import Changed, Dropped, Gone, Live, Loaded, Renamed, Staged, TableFacts
@@ -62,7 +62,7 @@ class Seen:
 
     async def read(
         self, catalog: Catalog, facts: TableFacts, etag: str, asked: float, *, placed: bool = False
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Take in a table; `asked` is `time.monotonic()` from before it was read. Return what is not believed.
 
         `placed`: the upstream's layout gives it its place.
@@ -71,13 +71,13 @@ class Seen:
 
     async def changed(
         self, catalog: Catalog, facts: TableFacts, sent: float, *, vouched: bool = True
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Take in a table that a call changed; `sent` is `time.monotonic()` from before the call."""
         return await self._sightings.tell(Live(catalog.name, facts, vouched=vouched), sent=sent)
 
     async def made(
         self, catalog: Catalog, facts: TableFacts, sent: float, subject: Subject, bearer: str
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Take in a table that a call created or registered, at a place that is its to have.
 
         Whether one in its way is still there is found out.
@@ -90,7 +90,7 @@ class Seen:
         if self._learned.answered(told, self._clock(), self._sent(asked)):
             await self._sightings.tell(told, asked=asked)
 
-    async def staged(self, staged: Staged, catalog: Catalog, subject: Subject, bearer: str) -> Refusal | None:
+    async def staged(self, staged: Staged, catalog: Catalog, subject: Subject, bearer: str) -> SightingRefusal | None:
         """Take in a table that a caller has begun to create; as `made` does."""
         return await self._after_departure(staged, catalog, subject, bearer)
 
@@ -131,7 +131,7 @@ class Seen:
 
     async def _after_departure(
         self, sighting: Live | Staged, catalog: Catalog, subject: Subject, bearer: str, sent: float | None = None
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         refusal = await self._sightings.tell(sighting, sent=sent)
         if refusal is None or not await self.conflicts.has_left(catalog, subject, bearer, refusal):
             return refusal

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from signproxy.transfer.body import Outgoing
 from signproxy.transfer.channel import Channel
-from signproxy.transfer.head import HOP_BY_HOP, Body, RequestHead, ResponseHead
+from signproxy.transfer.head import HOP_BY_HOP, BodyFraming, RequestHead, ResponseHead
 
 EVENT_ID = "x-signproxy-event-id"
 REQUEST_ID = "x-amz-request-id"
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # Looking a member up in its class calls Python code; the hot path does without.
-_SIZED = Body.SIZED
+_SIZED = BodyFraming.SIZED
 _RENAMED = HOP_BY_HOP | {EVENT_ID}
 _BUT_CONNECTION = _RENAMED - {"connection"}
 _KEEP_ALIVE = b"\r\nConnection: keep-alive\r\n"
@@ -61,7 +61,7 @@ class Answer:
             self._client.write(self._head(head, raw, ""))
             return Outgoing(self._client, _SIZED, head.length)
         self._client.write(self._head(head, raw, "Transfer-Encoding: chunked\r\n"))
-        return Outgoing(self._client, Body.CHUNKED)
+        return Outgoing(self._client, BodyFraming.CHUNKED)
 
     def _head(self, head: ResponseHead, raw: bytes, framing: str) -> bytes:
         self.begun = True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable
 from hashlib import md5, sha256
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.resign import Outbound
+from signproxy.forward.resign import StoreRequest
 from signproxy.gate.forwarded import RefusedKey
 from signproxy.s3.answers import delete_errors, delete_result_xml
 from signproxy.s3.bulk_delete import BulkDelete, DeletedObject
@@ -25,7 +25,9 @@ _ALGORITHM = "x-amz-sdk-checksum-algorithm"
 _VERSION = "VersionId"
 
 
-def bound(request: Outbound, body: bytes, deletes: BulkDelete, allowed: Iterable[str]) -> Generator[None, None, bytes]:
+def bound(
+    request: StoreRequest, body: bytes, deletes: BulkDelete, allowed: Iterable[str]
+) -> Generator[None, None, bytes]:
     """Return the body to send: written from the allowed ones of what was judged, whatever the client's own looks like.
 
     Everything that the request says of its body is true of this one. Raise Refused where it was not of the client's.
@@ -47,7 +49,7 @@ def bound(request: Outbound, body: bytes, deletes: BulkDelete, allowed: Iterable
 
 
 def _declare(
-    request: Outbound, body: bytes, say: Callable[[Outbound, str, str, str], None]
+    request: StoreRequest, body: bytes, say: Callable[[StoreRequest, str, str, str], None]
 ) -> Generator[None, None, None]:
     """Say for each header that declares something of the body what was declared, and what is true."""
     for spelled, declared in tuple(request.headers):
@@ -65,13 +67,13 @@ def _md5(body: bytes) -> str:
     return b64encode(md5(body, usedforsecurity=False).digest()).decode()
 
 
-def _compared(_request: Outbound, name: str, declared: str, computed: str) -> None:
+def _compared(_request: StoreRequest, name: str, declared: str, computed: str) -> None:
     if declared != computed:
         reason = Reason.CONTENT_MD5 if name == "content-md5" else Reason.CHECKSUM_MISMATCH
         raise Refused(reason, f"{name} {declared!r}, and the body's is {computed!r}")
 
 
-def _replaced(request: Outbound, name: str, _declared: str, computed: str) -> None:
+def _replaced(request: StoreRequest, name: str, _declared: str, computed: str) -> None:
     request.replace(name, computed)
 
 

@@ -49,7 +49,7 @@ class Broken(SignproxyError):
         self.detail = detail
 
 
-class Heard(NamedTuple):
+class ReceivedHead(NamedTuple):
     """The head of an answer, and its bytes."""
 
     head: ResponseHead
@@ -106,7 +106,7 @@ class Exchange:
         assert self._channel is not None  # noqa: S101 - nothing is heard before something is asked
         return self._channel
 
-    async def ask(self, message: bytes, *, repeatable: bool, underway: Underway | None = None) -> Heard:
+    async def ask(self, message: bytes, *, repeatable: bool, underway: Underway | None = None) -> ReceivedHead:
         """Send a whole request and return the head of its answer; raise Refused or Broken.
 
         A request that may be repeated is asked once more where a connection that was kept turns out to be dead: the
@@ -151,7 +151,7 @@ class Exchange:
         outgoing: Callable[[Channel], Outgoing],
         inspect: Inspect | None,
         invite: Callable[[], None],
-    ) -> Heard:
+    ) -> ReceivedHead:
         """Send a head and stream the body behind it, listening all the while; raise Refused or Broken."""
         channel = self._pool.take(self._address) or await self._connected()
         self._channel = channel
@@ -181,7 +181,7 @@ class Exchange:
         finally:
             await _ended(sending, hearing)
 
-    async def _sent(self, sending: asyncio.Task[None], hearing: asyncio.Task[Heard]) -> Heard:
+    async def _sent(self, sending: asyncio.Task[None], hearing: asyncio.Task[ReceivedHead]) -> ReceivedHead:
         """Return the answer after the last byte of the body; raise what ended the sending."""
         error = sending.exception()
         if error is None:
@@ -194,7 +194,7 @@ class Exchange:
                 return self._answered_early(hearing)
         raise self.upload_fault(error) if isinstance(error, Exception) else error
 
-    def _answered_early(self, hearing: asyncio.Task[Heard]) -> Heard:
+    def _answered_early(self, hearing: asyncio.Task[ReceivedHead]) -> ReceivedHead:
         heard = hearing.result()
         self.early = True
         if heard.head.status < 300:
@@ -222,7 +222,7 @@ class Exchange:
             raise Broken(Side.CLIENT, Reason.CLIENT_GONE, "the client went away while the store was called")
         return channel
 
-    async def _hear(self, channel: Channel, seconds: float) -> Heard:
+    async def _hear(self, channel: Channel, seconds: float) -> ReceivedHead:
         """Return the head of the answer; what comes before it is for this connection alone."""
         started = perf_counter_ns()
         for _ in range(MOST_INTERIM):
@@ -232,7 +232,7 @@ class Exchange:
             head = self._pool.heads.read(raw, self._method)
             if head.status >= 200:
                 self.first_byte_us = (perf_counter_ns() - started) // 1000
-                return Heard(head, raw)
+                return ReceivedHead(head, raw)
         raise Refused(Reason.STORE_INVALID, f"more than {MOST_INTERIM} interim answers")
 
     def _count(self, count: int) -> None:
@@ -285,7 +285,7 @@ class Exchange:
                 return error
 
 
-def _is_success(hearing: asyncio.Task[Heard]) -> bool:
+def _is_success(hearing: asyncio.Task[ReceivedHead]) -> bool:
     return hearing.done() and hearing.exception() is None and hearing.result().head.status < 300
 
 

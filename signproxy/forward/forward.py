@@ -13,13 +13,13 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.answer import REQUEST_ID, Answer
 from signproxy.forward.bulk_delete import bound, merged
-from signproxy.forward.exchange import Broken, Exchange, Heard, Side
+from signproxy.forward.exchange import Broken, Exchange, ReceivedHead, Side
 from signproxy.forward.located import Located
-from signproxy.forward.payload import EMPTY_SHA256, SMALL_FRAMED, Passage, passage_of
+from signproxy.forward.payload import EMPTY_SHA256, SMALL_FRAMED, BodyTransfer, passage_of
 from signproxy.forward.pool import Pool
 from signproxy.forward.relay import MAX_DOCUMENT, Change, Charge, Relay, collected
 from signproxy.forward.repeated import Repeated
-from signproxy.forward.resign import Outbound, Resigner
+from signproxy.forward.resign import Resigner, StoreRequest
 from signproxy.forward.store_buckets import every_bucket, query_of
 from signproxy.forward.times import Times
 from signproxy.forward.underway import Underway
@@ -36,14 +36,14 @@ from signproxy.s3.verify import SeedSignature
 from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, Stalled, Truncated
-from signproxy.transfer.head import Body, RequestHead
+from signproxy.transfer.head import BodyFraming, RequestHead
 from signproxy.transfer.inspect import Inspect
 
 MAX_BODY = 5 * 1024**3
 """S3's own limit of one upload or part."""
 
 # Looking a member up in its class calls Python code; the hot path does without.
-_NONE, _SIZED, _CHUNKED = Body.NONE, Body.SIZED, Body.CHUNKED
+_NONE, _SIZED, _CHUNKED = BodyFraming.NONE, BodyFraming.SIZED, BodyFraming.CHUNKED
 _COMPLETE = Operation.COMPLETE_MULTIPART_UPLOAD
 _GUARDED = (Operation.PUT_OBJECT, _COMPLETE)
 _STAMPED = Stamp.QUERY
@@ -51,7 +51,7 @@ _STAMPED = Stamp.QUERY
 _WITHOUT_STAMP = Operation.LIST_OBJECTS
 _REPEATABLE = frozenset(("GET", "HEAD", "PUT", "DELETE"))
 _WITH_BODY = frozenset(("PUT", "POST"))
-_WITHOUT = Passage(_NONE)
+_WITHOUT = BodyTransfer(_NONE)
 _OK, _FAILED = 200, 500
 _LISTS_NONE = (403, 405, 501)
 """Its keys may not list buckets, or it knows no such list."""
@@ -205,7 +205,7 @@ class Forwarder:
         destination = self._addresses.find(storage, "")
         credentials = self._credentials.current(storage, "")
         query = query_of(token)
-        outbound = Outbound(
+        outbound = StoreRequest(
             method="GET",
             target=f"/?{query}" if query else "/",
             path="/",
@@ -241,7 +241,7 @@ class Forwarder:
             raise Refused(reason, f"storage {storage.name!r} answered ListBuckets with {head.status}")
         return document
 
-    async def _upload(self, upload: _Upload, body: Incoming) -> Heard:
+    async def _upload(self, upload: _Upload, body: Incoming) -> ReceivedHead:
         """Send the request with its body, and return the head of the answer."""
         passage, outbound, sign, exchange, answer = upload
         if passage.small:
@@ -264,7 +264,7 @@ class Forwarder:
         exchange: Exchange,
         answer: Answer,
         outcome: ForwardOutcome,
-        heard: Heard,
+        heard: ReceivedHead,
         charge: Charge | None,
     ) -> bool:
         """Bring the answer to the client; return whether the connection to the store can be used again."""
@@ -301,7 +301,7 @@ class Forwarder:
                 outcome.completed = verdict.result()
         return ended and not head.closes
 
-    def _outbound(self, passed: Passed, passage: Passage, head: RequestHead) -> Outbound:
+    def _outbound(self, passed: Passed, passage: BodyTransfer, head: RequestHead) -> StoreRequest:
         """Return the request as the store will get it, but for the framing of a body that is not read yet."""
         forwardable = passed.forwardable
         request = forwardable.request
@@ -322,7 +322,7 @@ class Forwarder:
             if size > self._most:
                 raise Refused(Reason.ENTITY_TOO_LARGE, f"{size} bytes, at most {self._most} are allowed")
             framing = f"Content-Length: {passage.length}\r\n" if passage.body is _SIZED else _IN_CHUNKS
-        outbound = Outbound(
+        outbound = StoreRequest(
             method=request.method,
             target=target,
             path=request.canonical_path,
@@ -353,8 +353,8 @@ class Forwarder:
 class _Upload(NamedTuple):
     """A request with a body, on its way."""
 
-    passage: Passage
-    outbound: Outbound
+    passage: BodyTransfer
+    outbound: StoreRequest
     sign: Callable[[float], bytes]
     """Returns the head, signed at a time."""
     exchange: Exchange
@@ -366,7 +366,7 @@ def _is_stamped(request: S3Request) -> bool:
     return request.storage.stamp is _STAMPED and request.operation is not _WITHOUT_STAMP
 
 
-async def _collected(exchange: Exchange, passage: Passage, body: Incoming) -> bytes:
+async def _collected(exchange: Exchange, passage: BodyTransfer, body: Incoming) -> bytes:
     """Return a small body as the store will get it, all of it found true."""
     pieces: list[bytes | memoryview] = []
     inspect = passage.inspect

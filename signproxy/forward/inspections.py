@@ -16,7 +16,7 @@ from signproxy.s3.checksums import checksum
 from signproxy.s3.faults import Fault, S3Refused
 
 
-class Check(Protocol):
+class BodyCheck(Protocol):
     """One thing that was said about a body."""
 
     name: str
@@ -101,7 +101,7 @@ class Witness:
         return ()
 
 
-def witness_of(checks: Sequence[Check], length: int | None) -> Witness:
+def witness_of(checks: Sequence[BodyCheck], length: int | None) -> Witness:
     """Return what shows a body to the checks, and lets it end once all of them are content."""
     if len(checks) == 1:
         return Witness(checks[0].update, checks[0].verify, length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.inspections import Check, ChecksumCheck, Decoded, HashCheck, follower_of, witness_of
+from signproxy.forward.inspections import BodyCheck, ChecksumCheck, Decoded, HashCheck, follower_of, witness_of
 from signproxy.forward.reframed import Reframed
 from signproxy.s3.aws_chunked import ChunkedPayload, UnsignedWatch
 from signproxy.s3.checksums import is_known
@@ -15,7 +15,7 @@ from signproxy.s3.operation import Operation
 from signproxy.s3.payload import Carriage, Payload, PayloadMode, reframed_length
 from signproxy.s3.storage import Storage
 from signproxy.s3.verify import SeedSignature
-from signproxy.transfer.head import Body, RequestHead
+from signproxy.transfer.head import BodyFraming, RequestHead
 from signproxy.transfer.inspect import Inspect
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -26,16 +26,16 @@ SMALL_FRAMED = 256 * 1024
 """Bytes that so much data may have with its framing; more of it is cut into chunks that no client cuts."""
 
 _CHECKSUM = "x-amz-checksum-"
-_NO_BODY = Body.NONE
-_SIZED = Body.SIZED
-_CHUNKED = Body.CHUNKED
+_NO_BODY = BodyFraming.NONE
+_SIZED = BodyFraming.SIZED
+_CHUNKED = BodyFraming.CHUNKED
 _HASHED = PayloadMode.HASHED
 
 
-class Passage(msgspec.Struct, frozen=True, gc=False):
+class BodyTransfer(msgspec.Struct, frozen=True, gc=False):
     """How a body gets to the store."""
 
-    body: Body
+    body: BodyFraming
     length: int = 0
     """For the store, in bytes; 0 for one that goes in chunks."""
     small: bool = False
@@ -45,10 +45,10 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     """The algorithms that are verified on the way."""
 
 
-_WITHOUT = Passage(_NO_BODY)
+_WITHOUT = BodyTransfer(_NO_BODY)
 
 
-def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature | None) -> Passage:
+def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature | None) -> BodyTransfer:
     """Return how the body of a request is sent on; raise Refused where it cannot be."""
     payload, storage = forwardable.payload, forwardable.request.storage
     if payload.mode.chunked:
@@ -61,17 +61,17 @@ def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature 
     length = head.length if head.body is _SIZED else None
     if length is None and not storage.accepts_chunked_transfer:
         raise Refused(Reason.LENGTH_REQUIRED, f"storage {storage.name!r} takes no body without its length")
-    checks: list[Check] = [HashCheck(payload.declared)] if payload.mode is _HASHED else []
+    checks: list[BodyCheck] = [HashCheck(payload.declared)] if payload.mode is _HASHED else []
     if not storage.checks_payload_hash:
         checks += _declared_checksums(forwardable)
     inspect = witness_of(checks, length) if checks else None
     names = ",".join([check.name for check in checks])
     if length is None:
-        return Passage(_CHUNKED, inspect=inspect, checksum=names)
-    return Passage(_SIZED, length, length <= SMALL, inspect, names)
+        return BodyTransfer(_CHUNKED, inspect=inspect, checksum=names)
+    return BodyTransfer(_SIZED, length, length <= SMALL, inspect, names)
 
 
-def _chunked(payload: Payload, storage: Storage, head: RequestHead, seed: SeedSignature | None) -> Passage:
+def _chunked(payload: Payload, storage: Storage, head: RequestHead, seed: SeedSignature | None) -> BodyTransfer:
     """Return how a body goes that is framed as aws-chunked."""
     decoded = payload.decoded_length
     if decoded is None:
@@ -83,16 +83,16 @@ def _chunked(payload: Payload, storage: Storage, head: RequestHead, seed: SeedSi
         length = head.length if head.body is _SIZED else None
         inspect = follower_of(UnsignedWatch(payload, verifies=verifies), length)
         body = _CHUNKED if length is None else _SIZED
-        return Passage(body, length or 0, small, inspect, algorithm if verifies else "")
+        return BodyTransfer(body, length or 0, small, inspect, algorithm if verifies else "")
     chunks = ChunkedPayload(payload, seed)
     if payload.carriage is Carriage.REFRAMED:
-        return Passage(_SIZED, reframed_length(payload), small, Reframed(chunks, payload), algorithm)
-    return Passage(_SIZED, decoded, small, Decoded(chunks), algorithm)
+        return BodyTransfer(_SIZED, reframed_length(payload), small, Reframed(chunks, payload), algorithm)
+    return BodyTransfer(_SIZED, decoded, small, Decoded(chunks), algorithm)
 
 
-def _declared_checksums(forwardable: Forwardable) -> list[Check]:
+def _declared_checksums(forwardable: Forwardable) -> list[BodyCheck]:
     """Return checks of what the headers say of the body, for a store that would not look."""
-    checks: list[Check] = []
+    checks: list[BodyCheck] = []
     completes = forwardable.request.operation is Operation.COMPLETE_MULTIPART_UPLOAD
     for spelled, value in forwardable.headers:
         name = spelled.lower()

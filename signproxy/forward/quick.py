@@ -11,10 +11,10 @@ from signproxy.forward.relay import SMALL
 from signproxy.forward.underway import Underway
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid
-from signproxy.transfer.head import Body, ResponseHead
+from signproxy.transfer.head import BodyFraming, ResponseHead
 
 # Looking a member up in its class calls Python code; the hot path does without.
-_NONE, _SIZED = Body.NONE, Body.SIZED
+_NONE, _SIZED = BodyFraming.NONE, BodyFraming.SIZED
 
 Answered = Callable[[ResponseHead, bytes, bytes], None]
 """Takes the head of an answer, its bytes, and the whole body."""

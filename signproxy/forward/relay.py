@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
-from signproxy.forward.exchange import Broken, Heard, Side
+from signproxy.forward.exchange import Broken, ReceivedHead, Side
 from signproxy.forward.times import Times
 from signproxy.gate.turns import in_pieces, one_at_a_time
 from signproxy.s3.xml_document import PIECE
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, Stalled, TargetLost, TargetStalled, Truncated
-from signproxy.transfer.head import Body, ResponseHead
+from signproxy.transfer.head import BodyFraming, ResponseHead
 from signproxy.transfer.inspect import Inspect
 from signproxy.transfer.pump import pump
 
@@ -31,7 +31,7 @@ Charge = Callable[[bytes], None]
 T = TypeVar("T")
 
 # Looking a member up in its class calls Python code; the hot path does without.
-_NONE, _SIZED = Body.NONE, Body.SIZED
+_NONE, _SIZED = BodyFraming.NONE, BodyFraming.SIZED
 
 
 class Relay:
@@ -46,7 +46,7 @@ class Relay:
         self.sent = 0
         """Bytes of the body that went to the client."""
 
-    def at_once(self, heard: Heard) -> bool:
+    def at_once(self, heard: ReceivedHead) -> bool:
         """Pass the answer on as it is where all of it is there and small; return whether that was so."""
         head, raw = heard
         length = head.length
@@ -59,7 +59,7 @@ class Relay:
         self.sent = length
         return True
 
-    async def pass_on(self, heard: Heard, watch: Inspect | None) -> bool:
+    async def pass_on(self, heard: ReceivedHead, watch: Inspect | None) -> bool:
         """Pass the answer on, as `watch` lets it; return whether it ended exactly. Raise Refused or Broken."""
         head, raw = heard
         if head.body is _NONE:
@@ -86,7 +86,7 @@ class Relay:
             raise Broken(Side.UPSTREAM, _reason(error), f"after {self.sent} bytes: {_words(error)}") from None
         return incoming.ended
 
-    async def change(self, heard: Heard, change: Change, charge: Charge | None = None) -> bool:
+    async def change(self, heard: ReceivedHead, change: Change, charge: Charge | None = None) -> bool:
         """Pass the answer on with its document changed; return whether it ended exactly. Raise Refused.
 
         `charge` is told of the document before it is read.

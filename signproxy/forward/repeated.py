@@ -9,7 +9,7 @@ from signproxy.errors import Refused
 from signproxy.forward.addresses import Destination
 from signproxy.forward.pool import Pool
 from signproxy.forward.quick import QuickExchange
-from signproxy.forward.resign import Outbound, Resigner, Second
+from signproxy.forward.resign import Resigner, Second, StoreRequest
 from signproxy.s3.storage import STAMP
 
 
@@ -25,7 +25,7 @@ class Repeated:
         self,
         pool: Pool,
         resigner: Resigner,
-        request: Outbound,
+        request: StoreRequest,
         destination: Destination,
         bucket: str,
         credentials: Callable[[], Credentials],

@@ -15,7 +15,7 @@ _KEPT = 1024
 _GUARD = ("If-None-Match", "*")
 
 
-class Outbound(msgspec.Struct, gc=False, kw_only=True):
+class StoreRequest(msgspec.Struct, gc=False, kw_only=True):
     """A request as the store will get it: the client's own, changed where its body is changed."""
 
     method: str
@@ -108,7 +108,7 @@ class Resigner:
         self._slots: dict[tuple[str, str], _Slot] = {}
 
     def head(
-        self, request: Outbound, destination: Destination, bucket: str, credentials: Credentials, now: float
+        self, request: StoreRequest, destination: Destination, bucket: str, credentials: Credentials, now: float
     ) -> bytes:
         """Return the bytes of the head, its empty line included."""
         slot = self._slot(destination, bucket, credentials)
@@ -126,7 +126,7 @@ class Resigner:
         ).encode("latin-1")
 
     def second(
-        self, request: Outbound, destination: Destination, bucket: str, credentials: Credentials, second: int
+        self, request: StoreRequest, destination: Destination, bucket: str, credentials: Credentials, second: int
     ) -> Second:
         """Return what writes the heads of requests without a body, for one second."""
         slot = self._slot(destination, bucket, credentials)

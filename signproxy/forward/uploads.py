@@ -35,7 +35,7 @@ _UPLOAD_ID_MARKER = "upload-id-marker"
 _MARKERS = (("UploadIdMarker", "KeyMarker"), ("NextUploadIdMarker", "NextKeyMarker"))
 
 
-class Place:
+class UploadScope:
     """What the uploads of one request are bound to: the owner of the keys and the bucket."""
 
     __slots__ = ("bucket", "owner")
@@ -45,7 +45,7 @@ class Place:
         self.bucket = bucket
 
 
-def place_of(passed: Passed) -> Place:
+def place_of(passed: Passed) -> UploadScope:
     """Return what the upload ids of a request are bound to, besides the key."""
     table, volume = passed.allow.table, passed.allow.volume
     owner: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ def place_of(passed: Passed) -> Place:
         owner = ("table", table.catalog, table.namespace, table.name)
     elif volume is not None:
         owner = ("volume", volume.catalog, volume.name)
-    return Place(NAMESPACE_SEPARATOR.join(owner), passed.forwardable.request.bucket)
+    return UploadScope(NAMESPACE_SEPARATOR.join(owner), passed.forwardable.request.bucket)
 
 
 class UploadIds:
@@ -64,7 +64,7 @@ class UploadIds:
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
 
-    def stripped(self, place: Place, key: str, target: str, canonical_query: str) -> tuple[str, str]:
+    def stripped(self, place: UploadScope, key: str, target: str, canonical_query: str) -> tuple[str, str]:
         """Return target and canonical query as the store knows them; raise Refused with UPLOAD_ID.
 
         Whatever else stands in the target stays byte for byte.
@@ -97,7 +97,9 @@ class UploadIds:
             canonical_query = "&".join([unsigned if each == signed else each for each in canonical_query.split("&")])
         return f"{path}?{'&'.join(parts)}", canonical_query
 
-    def marked(self, place: Place, operation: Operation, key: str, document: bytes) -> Generator[None, None, bytes]:
+    def marked(
+        self, place: UploadScope, operation: Operation, key: str, document: bytes
+    ) -> Generator[None, None, bytes]:
         """Return, piece by piece, a store's answer with each upload id marked; raise Refused where there is none."""
         root = yield from read_document(document)
         if operation is not Operation.LIST_MULTIPART_UPLOADS:
@@ -120,7 +122,7 @@ class UploadIds:
             changes.append(self._remade(upload_id, place, _decoded(named.text, encoded=encoded)))
         return replaced(document, sorted(changes))
 
-    def _remade(self, element: Element, place: Place, key: str) -> tuple[int, int, bytes]:
+    def _remade(self, element: Element, place: UploadScope, key: str) -> tuple[int, int, bytes]:
         """Return the id of an upload, written anew with its mark, and what stands in its place."""
         upload_id = element.text
         if not upload_id:
@@ -128,7 +130,7 @@ class UploadIds:
         mark = self._marker.mark(place.owner, place.bucket, key, upload_id)
         return element.start, element.end, f"<{element.name}>{escaped(f'{upload_id}.{mark}')}".encode()
 
-    def _opened(self, place: Place, key: str, marked: str) -> str | None:
+    def _opened(self, place: UploadScope, key: str, marked: str) -> str | None:
         upload_id, mark = marked[: -MARK_LENGTH - 1], marked[-MARK_LENGTH:]
         if not upload_id or marked[len(upload_id)] != ".":
             return None

@@ -10,7 +10,7 @@ from signproxy.audit.event import Kind
 from signproxy.gate.begun import in_task
 from signproxy.gate.lease import Lease, Places
 from signproxy.gate.outcome import ForwardOutcome
-from signproxy.inventory.learned.asked import Carried
+from signproxy.inventory.learned.asked import SealedContext
 from signproxy.model import Allow, Deny, Subject, Target
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import ForwardWire
@@ -102,7 +102,7 @@ class Passage:
         self.request: S3Request | None = None
         self.allow: Allow | None = None
         self.deny: Deny | None = None
-        self.carried: Carried | None = None
+        self.carried: SealedContext | None = None
         self.lease = Lease()
         self.waits_among: Places | None = None
         """The places of which it takes one before it waits; None where it has what it needs."""

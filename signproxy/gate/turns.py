@@ -32,7 +32,7 @@ def one_at_a_time() -> asyncio.Lock:
     return lock
 
 
-class Turn:
+class YieldTimer:
     """How long work has gone on since others had their turn."""
 
     __slots__ = ("_began",)
@@ -49,7 +49,7 @@ class Turn:
 
 async def in_pieces(work: Generator[None, None, T]) -> T:
     """Return what a generator returns; others may have their turn wherever it yields, which is as often as can be."""
-    turn = Turn()
+    turn = YieldTimer()
     while True:
         try:
             next(work)

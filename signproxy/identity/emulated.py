@@ -70,7 +70,7 @@ class IssuedKey(msgspec.Struct, frozen=True, gc=False):
         return f"IssuedKey({self.access_key_id!r}, ***, {self.expires_at!r})"
 
 
-class Held(msgspec.Struct, frozen=True, gc=False):
+class KeyHolder(msgspec.Struct, frozen=True, gc=False):
     """Who holds a key, limited to what it is good for, and the secret that proves it."""
 
     principal: Principal
@@ -80,7 +80,7 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     """The token that it was issued for, where a catalog may have to be asked in the holder's name."""
 
     def __repr__(self) -> str:
-        return f"Held({self.principal!r}, ***, {self.expires_at!r})"
+        return f"KeyHolder({self.principal!r}, ***, {self.expires_at!r})"
 
 
 class _Word(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -184,7 +184,7 @@ class EmulatedKeys:
                 raise Refused(Reason.TOKEN_CLAIM, told)
         return IssuedKey(access_key_id, self._secret(kid, access_key_id), session_token, expires_at)
 
-    def open(self, access_key_id: str, session_token: str, now: float) -> Held:
+    def open(self, access_key_id: str, session_token: str, now: float) -> KeyHolder:
         """Return who holds a key, as issuers and settings are now; a key of two parts has an empty session token.
 
         Raise Refused (ACCESS_KEY_UNKNOWN, KEY_EXPIRED) for parts that were not issued here and as one key, for a key
@@ -222,7 +222,7 @@ class EmulatedKeys:
             raise Refused(Reason.ACCESS_KEY_UNKNOWN, refused.detail) from None
         if now >= principal.expires_at:
             raise Refused(Reason.KEY_EXPIRED, f"with the token of {word.name!r} that it was issued for")
-        return Held(principal, self._secret(word.kid, access_key_id), principal.expires_at, word.bearer)
+        return KeyHolder(principal, self._secret(word.kid, access_key_id), principal.expires_at, word.bearer)
 
     def _secret(self, kid: str, access_key_id: str) -> str:
         derived = self._deriver.derive(kid, access_key_id.encode())

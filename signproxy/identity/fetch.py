@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from signproxy.identity.key_url import KeyUrl, Reach, check_address
+from signproxy.identity.key_url import FetchReach, KeyUrl, check_address
 from signproxy.identity.unusable import KeysUnusable
-from signproxy.outbound.client import AddressInfo, Connections, Timeouts, http_client
+from signproxy.outbound.client import AddressInfo, PoolLimits, Timeouts, http_client
 from signproxy.outbound.tls import client_tls
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _session(url: KeyUrl, trust: Trust, context: ssl.SSLContext) -> aiohttp.Clie
     return http_client(
         context,
         Timeouts(TIMEOUT, TIMEOUT, TIMEOUT),
-        Connections(1),
+        PoolLimits(1),
         headers=headers,
         open_socket=_SocketFactory(url.reach),
     )
@@ -118,7 +118,7 @@ class _AddressRefused(OSError):
 class _SocketFactory:
     """Check each address at the last moment: what was resolved earlier may no longer be what is connected to."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: FetchReach) -> None:
         self._reach = reach
 
     def __call__(self, info: AddressInfo) -> socket.socket:

@@ -32,7 +32,7 @@ MAX_DEPTH = 3
 _TIMES = frozenset({"exp", "nbf", "iat", "auth_time"})
 
 
-class Outcome(Enum):
+class CheckOutcome(Enum):
     """How a check ended."""
 
     PASSED = "passed"
@@ -51,7 +51,7 @@ class CheckFact(NamedTuple):
     """One check of the token; the text is safe to print."""
 
     check: str
-    outcome: Outcome
+    outcome: CheckOutcome
     text: str = ""
 
 
@@ -76,12 +76,12 @@ def inspect_token(token: str, issuers: Iterable[Issuer], static_tokens: StaticTo
     static = static_tokens.find(digest) if static_tokens is not None else None
     if static is not None:
         if now >= static.expires_at:
-            facts = (CheckFact("static token", Outcome.FAILED, "its digest is listed, but has expired"),)
+            facts = (CheckFact("static token", CheckOutcome.FAILED, "its digest is listed, but has expired"),)
             return Inspection(issuer=static.issuer, checks=facts, reason=Reason.TOKEN_EXPIRED)
-        facts = (CheckFact("static token", Outcome.PASSED, "its digest is listed"),)
+        facts = (CheckFact("static token", CheckOutcome.PASSED, "its digest is listed"),)
         return Inspection(issuer=static.issuer, principal=static.name, checks=facts)
     if is_table_token(token):
-        facts = (CheckFact("table token", Outcome.NOT_CHECKED, "it is sealed, and opened when serving"),)
+        facts = (CheckFact("table token", CheckOutcome.NOT_CHECKED, "it is sealed, and opened when serving"),)
         return Inspection(checks=facts)
     try:
         unverified = parse_token(token)
@@ -106,10 +106,12 @@ def _inspect_jwt(unverified: UnverifiedToken, issuers: Mapping[str, Issuer], now
             facts.append(_failed(name, refused))
             reason = reason or refused.reason
         else:
-            facts.append(CheckFact(name, Outcome.PASSED))
+            facts.append(CheckFact(name, CheckOutcome.PASSED))
     if static_keys(issuer) is None:
-        facts.append(CheckFact("key", Outcome.NOT_CHECKED, f"kid {shown(unverified.kid)} is looked up when serving"))
-    facts.append(CheckFact("signature", Outcome.NOT_CHECKED, "verified when serving"))
+        facts.append(
+            CheckFact("key", CheckOutcome.NOT_CHECKED, f"kid {shown(unverified.kid)} is looked up when serving")
+        )
+    facts.append(CheckFact("signature", CheckOutcome.NOT_CHECKED, "verified when serving"))
     principal = principal_of(unverified.claims, issuer).name if reason is None else ""
     return Inspection(header, claims, issuer.name, principal, tuple(facts), reason)
 
@@ -130,7 +132,7 @@ def _check_key(unverified: UnverifiedToken, keys: KeySet) -> None:
 
 
 def _failed(check: str, refused: Refused, hint: str = "") -> CheckFact:
-    return CheckFact(check, Outcome.FAILED, neutralise(f"{refused.detail}{hint}", MAX_TEXT))
+    return CheckFact(check, CheckOutcome.FAILED, neutralise(f"{refused.detail}{hint}", MAX_TEXT))
 
 
 def _facts(members: Mapping[str, object]) -> list[Fact]:

@@ -35,7 +35,7 @@ _THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class Reach(Enum):
+class FetchReach(Enum):
     """Where the connections of a fetch may end."""
 
     LOOPBACK = "loopback"
@@ -48,7 +48,7 @@ class KeyUrl(msgspec.Struct, frozen=True, gc=False):
     text: str
     scheme: str
     host: str
-    reach: Reach
+    reach: FetchReach
 
 
 def parse_key_url(text: str) -> KeyUrl:
@@ -58,12 +58,12 @@ def parse_key_url(text: str) -> KeyUrl:
         raise KeysUnusable("not a plain http(s) URL (no user information, fragment or characters outside ASCII)")
     host = match["host"].lower().strip("[]")
     reach = _reach_of(host)
-    if match["scheme"] == "http" and reach is not Reach.LOOPBACK:
+    if match["scheme"] == "http" and reach is not FetchReach.LOOPBACK:
         raise KeysUnusable("keys are fetched over https; http is only for loopback")
     return KeyUrl(text, match["scheme"], host, reach)
 
 
-def check_address(address: str, reach: Reach) -> None:
+def check_address(address: str, reach: FetchReach) -> None:
     """Raise KeysUnusable if a fetch with this reach must not connect to the address.
 
     Private networks are fine: clusters keep their issuers there. A public name that leads to loopback or to a
@@ -73,7 +73,7 @@ def check_address(address: str, reach: Reach) -> None:
         ip = _plain(ipaddress.ip_address(address))
     except ValueError:
         raise KeysUnusable(f"not an IP address: {address!a}") from None
-    if reach is Reach.LOOPBACK:
+    if reach is FetchReach.LOOPBACK:
         if not ip.is_loopback:
             raise KeysUnusable(f"{ip} is not on loopback, the URL is")
         return
@@ -89,20 +89,20 @@ def check_address(address: str, reach: Reach) -> None:
         raise KeysUnusable(f"{ip} is loopback, link-local, a metadata service or no host at all")
 
 
-def _reach_of(host: str) -> Reach:
+def _reach_of(host: str) -> FetchReach:
     if host == "localhost":
-        return Reach.LOOPBACK
+        return FetchReach.LOOPBACK
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
         # A name. An all-numeric one is an IPv4 address in a form that some resolvers take and others do not.
         if re.fullmatch(r"[0-9.]+|0x[0-9a-f.x]+", host):
             raise KeysUnusable("an IPv4 address is written as four decimal numbers") from None
-        return Reach.NETWORK
+        return FetchReach.NETWORK
     if _plain(ip).is_loopback:
-        return Reach.LOOPBACK
-    check_address(host, Reach.NETWORK)
-    return Reach.NETWORK
+        return FetchReach.LOOPBACK
+    check_address(host, FetchReach.NETWORK)
+    return FetchReach.NETWORK
 
 
 def _plain(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

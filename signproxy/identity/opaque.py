@@ -26,7 +26,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _TOKEN = re.compile(r"[!-~]+")
 
 
-class StaticToken(msgspec.Struct, frozen=True, gc=False):
+class OpaqueToken(msgspec.Struct, frozen=True, gc=False):
     """Whom an opaque token names, and what it may speak for."""
 
     principal: str
@@ -45,7 +45,7 @@ class StaticTokens:
 
     __slots__ = ("_principals", "issuer")
 
-    def __init__(self, tokens: Mapping[str, StaticToken], issuer: str = STATIC_ISSUER) -> None:
+    def __init__(self, tokens: Mapping[str, OpaqueToken], issuer: str = STATIC_ISSUER) -> None:
         findings = [*_faults(tokens)]
         if not ISSUER_NAME.fullmatch(issuer):
             findings.append(Finding("", "identity.static_issuer", f"{issuer!a} is no name of an issuer"))
@@ -100,7 +100,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _faults(tokens: Mapping[str, StaticToken]) -> Iterator[Finding]:
+def _faults(tokens: Mapping[str, OpaqueToken]) -> Iterator[Finding]:
     for index, (digest, token) in enumerate(tokens.items()):
         path = f"identity.static_tokens[{index}]"
         # Never shown: an operator who pasted the token itself must not find it in a log.

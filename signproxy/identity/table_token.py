@@ -11,7 +11,7 @@ import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.model import Principal, TableScope
-from signproxy.sealing import Fault, SealBroken, Sealer
+from signproxy.sealing import SealBroken, Sealer, SealFault
 
 TABLE_TOKEN_PREFIX = "spt1."  # noqa: S105 - the beginning of tokens, and no token
 """What `sealing.Purpose.TABLE_TOKEN` begins with, and no other token does."""
@@ -35,10 +35,10 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(TableToken).decode
 
 _REASONS = {
-    Fault.LONG: Reason.TOKEN_MALFORMED,
-    Fault.FORM: Reason.TOKEN_MALFORMED,
-    Fault.SECRET: Reason.TOKEN_KEY_UNKNOWN,
-    Fault.ALTERED: Reason.TOKEN_SIGNATURE,
+    SealFault.LONG: Reason.TOKEN_MALFORMED,
+    SealFault.FORM: Reason.TOKEN_MALFORMED,
+    SealFault.SECRET: Reason.TOKEN_KEY_UNKNOWN,
+    SealFault.ALTERED: Reason.TOKEN_SIGNATURE,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from signproxy.errors import Reason, Refused
 from signproxy.model import ByLocation, NamedTable
-from signproxy.policy.catalog import Binding, Catalog, Overlap, Table
+from signproxy.policy.catalog import Catalog, Overlap, Table, TableBinding
 from signproxy.policy.containment import addressed, is_prefix_list
 from signproxy.s3.operation import Access
 from signproxy.s3.request import S3Request
@@ -36,7 +36,7 @@ class PolicyResolver:
         if table is None:
             # Where keys decide, too: a route of a table that was dropped, or never was, serves no caller.
             raise Refused(Reason.TABLE_UNKNOWN, f"no table {target.name!r} in namespace {target.namespace!r}")
-        if catalog.binding is Binding.STRICT:
+        if catalog.binding is TableBinding.STRICT:
             if catalog.overlap is Overlap.FORBIDDEN:
                 return (table,)
             owners = [table]

@@ -34,7 +34,7 @@ class Timeouts(msgspec.Struct, frozen=True):
     """For all of it; None where an answer may be long."""
 
 
-class Connections(msgspec.Struct, frozen=True):
+class PoolLimits(msgspec.Struct, frozen=True):
     """How many connections a client opens at most, and for how many seconds it keeps an idle one; 0 keeps none."""
 
     limit: int
@@ -44,7 +44,7 @@ class Connections(msgspec.Struct, frozen=True):
 def http_client(
     tls: ssl.SSLContext,
     timeouts: Timeouts,
-    connections: Connections,
+    connections: PoolLimits,
     *,
     headers: Mapping[str, str] | None = None,
     unsent: tuple[str, ...] = (),

@@ -42,7 +42,7 @@ from signproxy.pipeline.matching import (
     TOLD,
     UNATTRIBUTED,
     WITHOUT_QUERY,
-    Known,
+    KnownRequesters,
     is_one_of,
     no_null,
 )
@@ -67,7 +67,7 @@ def _as_it_is(frame: DataFrame) -> DataFrame:
 
 
 def attribution(
-    events: DataFrame, requests: DataFrame, known: Known = NONE_KNOWN, *, keep: Keep = _as_it_is
+    events: DataFrame, requests: DataFrame, known: KnownRequesters = NONE_KNOWN, *, keep: Keep = _as_it_is
 ) -> DataFrame:
     """Return each request once, with its class, the decision behind it, and what is wrong with the two together."""
     asked = _asked(requests)
@@ -203,7 +203,7 @@ def _by_request_id(rest: DataFrame, forwarded: DataFrame) -> DataFrame:
     return _taken_over(joined, REQUEST_ID)
 
 
-def _by_session(rest: DataFrame, vended: DataFrame, known: Known) -> DataFrame:
+def _by_session(rest: DataFrame, vended: DataFrame, known: KnownRequesters) -> DataFrame:
     """Add the class of the requests that were made with vended keys."""
     minted = F.nullif(F.regexp_extract("session_name", f"^sp-.*-({ID})$", 1), F.lit(""))
     of_role = F.lit(True) if not known.vending_role else F.col("role") == known.vending_role
@@ -230,7 +230,7 @@ def _taken_over(joined: DataFrame, class_: str) -> DataFrame:
 # what nothing proves
 
 
-def _by_name(rest: DataFrame, known: Known) -> DataFrame:
+def _by_name(rest: DataFrame, known: KnownRequesters) -> DataFrame:
     """Add the class of those whom the operator named, of S3's own doings, and of segments that are shipped."""
     by_itself = F.coalesce(F.col("op").startswith("S3."), F.lit(False))
     named = is_one_of(known.services)
@@ -243,7 +243,7 @@ def _by_name(rest: DataFrame, known: Known) -> DataFrame:
 # what is wrong
 
 
-def _with_faults(rows: DataFrame, known: Known) -> DataFrame:
+def _with_faults(rows: DataFrame, known: KnownRequesters) -> DataFrame:
     status = F.coalesce(F.col("status"), F.lit(0))
     served = ((status >= 200) & (status < 300)) | (status == 304)
     exact = F.col("class").isin(STAMP, REQUEST_ID, SESSION)

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.job import Severity
-from signproxy.pipeline.sealed import Verdict
+from signproxy.pipeline.sealed import SegmentVerdict
 
 _MISSING = "The trail lacks these events: look for the segments where they were written and shipped, and ingest them."
 _INSIDE = (
@@ -17,16 +17,20 @@ _INSIDE = (
 )
 _CHAIN = "One of the two segments is not as it was written: compare both with the copies where they were written."
 _FAULTY = {
-    Verdict.TRUNCATED: "Fetch the file again from where it was written; there, the next start seals what is left open.",
-    Verdict.ALTERED: "Fetch the file again. If it differs there too, its bytes changed after it was sealed.",
-    Verdict.CONFLICT: "Two files claim the same events: keep the one that the chain of digests leads through.",
-    Verdict.MISNAMED: "Give the file the name that its last line says.",
-    Verdict.UNREADABLE: "Fetch the file again; it does not unpack, although its digest is right.",
-    Verdict.UNKNOWN_FORMAT: "A newer server wrote it: bring the pipeline to the same version, and ingest it again.",
-    Verdict.MISCOUNTED: "Its last line counts other lines than it has: look at its lines in `quarantine`.",
-    Verdict.CONTRADICTS: "It holds events that are not those it names: look at its events by `segment`.",
+    SegmentVerdict.TRUNCATED: (
+        "Fetch the file again from where it was written; there, the next start seals what is left open."
+    ),
+    SegmentVerdict.ALTERED: "Fetch the file again. If it differs there too, its bytes changed after it was sealed.",
+    SegmentVerdict.CONFLICT: "Two files claim the same events: keep the one that the chain of digests leads through.",
+    SegmentVerdict.MISNAMED: "Give the file the name that its last line says.",
+    SegmentVerdict.UNREADABLE: "Fetch the file again; it does not unpack, although its digest is right.",
+    SegmentVerdict.UNKNOWN_FORMAT: (
+        "A newer server wrote it: bring the pipeline to the same version, and ingest it again."
+    ),
+    SegmentVerdict.MISCOUNTED: "Its last line counts other lines than it has: look at its lines in `quarantine`.",
+    SegmentVerdict.CONTRADICTS: "It holds events that are not those it names: look at its events by `segment`.",
 }
-_GRAVE = (Verdict.ALTERED, Verdict.CONFLICT, Verdict.CONTRADICTS)
+_GRAVE = (SegmentVerdict.ALTERED, SegmentVerdict.CONFLICT, SegmentVerdict.CONTRADICTS)
 
 
 def audit_findings(ledger: DataFrame, events: DataFrame) -> DataFrame:
@@ -81,12 +85,14 @@ def faulty(ledger: DataFrame) -> DataFrame:
 
     Of two that contradict each other both are sound, by whatever names.
     """
-    sound = ledger.where(F.col("verdict") == Verdict.WHOLE).select(
+    sound = ledger.where(F.col("verdict") == SegmentVerdict.WHOLE).select(
         "segment",
-        F.explode(F.array(*(F.lit(each) for each in Verdict.FAULTS if each != Verdict.CONFLICT))).alias("verdict"),
+        F.explode(F.array(*(F.lit(each) for each in SegmentVerdict.FAULTS if each != SegmentVerdict.CONFLICT))).alias(
+            "verdict"
+        ),
     )
     rows = (
-        ledger.where(F.col("verdict").isin(*Verdict.FAULTS))
+        ledger.where(F.col("verdict").isin(*SegmentVerdict.FAULTS))
         .join(sound, ["segment", "verdict"], "left_anti")
         .dropDuplicates(["segment", "verdict"])
     )
@@ -98,7 +104,7 @@ def faulty(ledger: DataFrame) -> DataFrame:
 
 
 def _taken(ledger: DataFrame) -> DataFrame:
-    return ledger.where(F.col("verdict").isin(*Verdict.TAKEN))
+    return ledger.where(F.col("verdict").isin(*SegmentVerdict.TAKEN))
 
 
 def _in_order(ledger: DataFrame) -> DataFrame:

@@ -10,10 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pag
 
 from signproxy.pipeline.lattice import BREADTH, CALLS, NEVER_SEEN, READ_DATA, REMOTE_SIGN, SATISFIED_BY, SEEN_ON_OBJECTS
 from signproxy.pipeline.places import around, place
-from signproxy.pipeline.uses import NEEDS, Trail
+from signproxy.pipeline.uses import NEEDS, TrailSpan
 
 
-class State:
+class GrantState:
     """What became of a grant, as `grant_use` says it."""
 
     USED = "used"
@@ -37,7 +37,7 @@ class Action:
 class Period(msgspec.Struct, frozen=True):
     """From when on a grant counts as unused."""
 
-    trail: Trail
+    trail: TrailSpan
     age: int = 90
     """Days without use, and as long must a grant have stood."""
     observed: int | None = None
@@ -85,10 +85,10 @@ def grant_use(grants: DataFrame, used: DataFrame, period: Period, catalogs: Sequ
         F.col("catalog").isin(*catalogs) & ~F.col("privilege").isin(*NEVER_SEEN)
     )
     state = (
-        F.when(F.col("last_used") >= since, F.lit(State.USED))
-        .when(F.col("granted_at") > since, F.lit(State.TOO_YOUNG))
-        .when(~seen, F.lit(State.NOT_OBSERVED))
-        .otherwise(F.lit(State.UNUSED))
+        F.when(F.col("last_used") >= since, F.lit(GrantState.USED))
+        .when(F.col("granted_at") > since, F.lit(GrantState.TOO_YOUNG))
+        .when(~seen, F.lit(GrantState.NOT_OBSERVED))
+        .otherwise(F.lit(GrantState.UNUSED))
     )
     use = stood_on(grants, used).select("grant_id", F.col("n").alias("uses_90d"), F.col("last").alias("last_used"))
     return (
@@ -105,7 +105,7 @@ def recommendations(judged: DataFrame, period: Period) -> DataFrame:
     A policy grants to roles: a grant can go where none of those who have it uses it; a principal can lose a role of
     which it uses nothing.
     """
-    unused = F.col("state") == State.UNUSED
+    unused = F.col("state") == GrantState.UNUSED
     as_written = ("via_role", "privilege", "resource", "catalog", "namespace", "table", "volume")
     whole = (
         judged.groupBy(*as_written)

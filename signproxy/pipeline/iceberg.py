@@ -52,7 +52,7 @@ _PLAIN: Mapping[type[spark.DataType], type[IcebergType]] = {
 }
 
 
-class Change(NamedTuple):
+class SnapshotChange(NamedTuple):
     """What a commit did to a table."""
 
     added: int
@@ -88,7 +88,7 @@ def table_of(catalog: Catalog, identifier: str, columns: spark.StructType, *, by
     return table
 
 
-def publish_days(table: Table, files: Mapping[date, Iterable[str]]) -> Change:
+def publish_days(table: Table, files: Mapping[date, Iterable[str]]) -> SnapshotChange:
     """Commit, at once, that the table has these files and no others; a day whose files went is put in anew."""
     known: dict[date, set[str]] = {}
     for path in _files_of(table):
@@ -99,7 +99,7 @@ def publish_days(table: Table, files: Mapping[date, Iterable[str]]) -> Change:
         path for day, paths in now.items() for path in (paths if day in stale else paths - known.get(day, set()))
     )
     if not stale and not fresh:
-        return Change(0, 0)
+        return SnapshotChange(0, 0)
     with table.transaction() as transaction:
         for day in sorted(stale):
             begins, ends = (f"{each}T00:00:00+00:00" for each in (day, day + _ONE))
@@ -107,10 +107,10 @@ def publish_days(table: Table, files: Mapping[date, Iterable[str]]) -> Change:
         if fresh:
             # What is there was looked up above; PyIceberg's own check reads every manifest once more.
             transaction.add_files(fresh, check_duplicate_files=False)
-    return Change(len(fresh), sum(len(known[day]) for day in stale))
+    return SnapshotChange(len(fresh), sum(len(known[day]) for day in stale))
 
 
-def publish_whole(table: Table, paths: Sequence[str]) -> Change:
+def publish_whole(table: Table, paths: Sequence[str]) -> SnapshotChange:
     """Commit, at once, that the table has these files instead of those that it had."""
     before = len(list(_files_of(table)))
     with table.transaction() as transaction:
@@ -118,7 +118,7 @@ def publish_whole(table: Table, paths: Sequence[str]) -> Change:
             transaction.delete(AlwaysTrue())
         if paths:
             transaction.add_files(list(paths), check_duplicate_files=False)
-    return Change(len(paths), before)
+    return SnapshotChange(len(paths), before)
 
 
 def schema_of(columns: spark.StructType) -> Schema:

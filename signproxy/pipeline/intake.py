@@ -16,7 +16,7 @@ from signproxy.audit.event import SCHEMA
 from signproxy.audit.segment import SegmentEnd, parse_name
 from signproxy.pipeline.progress import Progress
 from signproxy.pipeline.schemas import BATCH, CORRUPT, DAY, EVENT_LINE, table
-from signproxy.pipeline.sealed import Place, Segment, Verdict, digests, judge, read_ends
+from signproxy.pipeline.sealed import Segment, SegmentPosition, SegmentVerdict, digests, judge, read_ends
 from signproxy.pipeline.unreadable import SPARK_FAILED, unreadable
 from signproxy.pipeline.warehouse import Warehouse
 
@@ -40,7 +40,7 @@ class Intake:
         self._run_id = run_id
         self._spark = spark
         self._progress = progress
-        self._lives: dict[str, list[Place]] = {}
+        self._lives: dict[str, list[SegmentPosition]] = {}
         self.problem: Exception | None = None
         """Why the last batch could not be taken: what Spark makes of it says little."""
 
@@ -77,7 +77,7 @@ def take_again(spark: SparkSession, warehouse: Warehouse, paths: Sequence[str], 
     """
     ends = read_ends(spark, paths)
     of = digests(spark, ends)
-    sound = [one for one in judge(ends, of, {}) if one.verdict == Verdict.WHOLE]
+    sound = [one for one in judge(ends, of, {}) if one.verdict == SegmentVerdict.WHOLE]
     taken = 0
     for one in sound:
         digest = hashlib.sha256(f"again:{one.path}:{of[one.path]}".encode()).digest()
@@ -120,7 +120,7 @@ class _Batch:
         self._held: dict[str, _Counts] = {}
         """What `events` holds of each segment that was written."""
 
-    def take(self, paths: Sequence[str], lives: dict[str, list[Place]]) -> None:
+    def take(self, paths: Sequence[str], lives: dict[str, list[SegmentPosition]]) -> None:
         """Read and write it, its part of the ledger last; nothing if that is there."""
         if not self._warehouse.batch("segments", self._number).isEmpty():
             return
@@ -131,14 +131,14 @@ class _Batch:
         counts = self._counts()
         rows = [self._row(segment, counts.get(segment.name, _NOTHING)) for segment in segments]
         for row in rows:
-            if row["verdict"] in Verdict.TAKEN:
-                place = Place(row["number"], row["first_seq"], row["last_seq"], row["sha256"])
+            if row["verdict"] in SegmentVerdict.TAKEN:
+                place = SegmentPosition(row["number"], row["first_seq"], row["last_seq"], row["sha256"])
                 lives.setdefault(row["boot_id"], []).append(place)
         columns = table("segments").columns
         entries = self._spark.createDataFrame([tuple(row[name] for name in columns.names) for row in rows], columns)
         self._warehouse.replace("segments", entries.coalesce(1))
 
-    def _learn(self, lives: dict[str, list[Place]], wanted: Iterable[str]) -> None:
+    def _learn(self, lives: dict[str, list[SegmentPosition]], wanted: Iterable[str]) -> None:
         """Read of the ledger which segments of these lives were taken before."""
         new = sorted(set(wanted) - lives.keys())
         if not new:
@@ -146,14 +146,16 @@ class _Batch:
         for boot_id in new:
             lives[boot_id] = []
         taken = self._warehouse.read("segments").where(
-            F.col("boot_id").isin(new) & F.col("verdict").isin(*Verdict.TAKEN) & (F.col(BATCH) != self._number)
+            F.col("boot_id").isin(new) & F.col("verdict").isin(*SegmentVerdict.TAKEN) & (F.col(BATCH) != self._number)
         )
         for row in taken.select("boot_id", "number", "first_seq", "last_seq", "sha256").collect():
-            lives[row["boot_id"]].append(Place(row["number"], row["first_seq"], row["last_seq"], row["sha256"]))
+            lives[row["boot_id"]].append(
+                SegmentPosition(row["number"], row["first_seq"], row["last_seq"], row["sha256"])
+            )
 
     def _written(self, segments: Sequence[Segment]) -> list[Segment]:
         """Write the lines of the segments that can be read; return all, those that cannot with that verdict."""
-        whole = [one for one in segments if one.verdict == Verdict.WHOLE]
+        whole = [one for one in segments if one.verdict == SegmentVerdict.WHOLE]
         try:
             bad = self._write(whole) if whole else None
         except SPARK_FAILED:
@@ -161,12 +163,12 @@ class _Batch:
             if not torn:
                 raise
             return self._written(
-                [one._replace(verdict=Verdict.UNREADABLE) if one.path in torn else one for one in segments]
+                [one._replace(verdict=SegmentVerdict.UNREADABLE) if one.path in torn else one for one in segments]
             )
         refused = [
             (one.name, f"the segment is {one.verdict}", one.path, self._number)
             for one in segments
-            if one.verdict in Verdict.FAULTS
+            if one.verdict in SegmentVerdict.FAULTS
         ]
         if refused:
             rows = self._spark.createDataFrame(refused, f"segment string, reason string, path string, {BATCH} long")
@@ -261,9 +263,9 @@ class _Batch:
         end, start = segment.end, segment.start
         name = parse_name(segment.name)
         verdict = segment.verdict
-        if verdict == Verdict.WHOLE and end is not None:
+        if verdict == SegmentVerdict.WHOLE and end is not None:
             verdict = _compared(end, counts)
-        if verdict not in Verdict.TAKEN:
+        if verdict not in SegmentVerdict.TAKEN:
             counts = _NOTHING
         return Row(
             segment=segment.name,
@@ -291,16 +293,16 @@ class _Batch:
 def _compared(end: SegmentEnd, counts: _Counts) -> str:
     """Return the verdict on a segment of which the lines were read."""
     if counts.good + counts.quarantined != end.count:
-        return Verdict.MISCOUNTED
+        return SegmentVerdict.MISCOUNTED
     if not counts.good:
-        return Verdict.WHOLE
+        return SegmentVerdict.WHOLE
     first, last = counts.first or 0, counts.last or 0
     if counts.lives != {end.boot_id} or first < end.first_seq or last > end.last_seq:
-        return Verdict.CONTRADICTS
+        return SegmentVerdict.CONTRADICTS
     width = end.last_seq - end.first_seq + 1
     if counts.good == width and counts.total != width * (end.first_seq + end.last_seq) // 2:
-        return Verdict.CONTRADICTS
-    return Verdict.WHOLE if counts.good <= width else Verdict.CONTRADICTS
+        return SegmentVerdict.CONTRADICTS
+    return SegmentVerdict.WHOLE if counts.good <= width else SegmentVerdict.CONTRADICTS
 
 
 def _judged(lines: DataFrame) -> DataFrame:

@@ -31,7 +31,7 @@ SEGMENT = r"(^|/)audit/v1/dt=\d{4}-\d{2}-\d{2}/[^/]+\.ndjson\.gz$"
 LOOPBACK = r"^(127\.|::1$|::ffff:127\.|$)"
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownRequesters(msgspec.Struct, frozen=True):
     """What the operator knows of who appears in the stores' logs; `*` stands for any text."""
 
     proxy: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Known(msgspec.Struct, frozen=True):
     """The role of vended keys; empty where any role's sessions may be."""
 
 
-NONE_KNOWN = Known()
+NONE_KNOWN = KnownRequesters()
 
 EVENT = (
     *("event_id", "kind", "ts", "principal", "effective_principal", "catalog", "namespace", "table", "bucket", "key"),

@@ -21,13 +21,13 @@ from signproxy.pipeline.matching import (
     TOLD,
     UNATTRIBUTED,
     WITHOUT_QUERY,
-    Known,
+    KnownRequesters,
     is_one_of,
     no_null,
 )
 
 
-def by_neighbour(rest: DataFrame, happened: DataFrame, known: Known) -> DataFrame:
+def by_neighbour(rest: DataFrame, happened: DataFrame, known: KnownRequesters) -> DataFrame:
     """Add the last event before a request that may stand behind it, where all that may are the same principal's."""
     asks = _may_be_neighbour(known)
     settled, asking = rest.where(~asks), rest.where(asks).select(*REQUEST)
@@ -112,7 +112,7 @@ def _candidates(happened: DataFrame, asking: DataFrame) -> DataFrame:
     )
 
 
-def _may_be_neighbour(known: Known) -> Column:
+def _may_be_neighbour(known: KnownRequesters) -> Column:
     """Whether a request may be one that shows no stamp: no other principal's key, and nothing against it."""
     own = is_one_of(known.proxy) if known.proxy else F.lit(True)
     return no_null(

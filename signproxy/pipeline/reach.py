@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pag
 
 from signproxy.pipeline.lattice import READ_DATA, REMOTE_SIGN, SATISFY_DATA
 from signproxy.pipeline.places import around, both, place, table_place, tables_below, topmost
-from signproxy.pipeline.uses import Trail, effective, table_uses
+from signproxy.pipeline.uses import TrailSpan, effective, table_uses
 
 _KEYS = ("sign", "vend")
 """Ways that hand out something which can be stolen and used for itself; what is forwarded leaves nothing behind."""
@@ -115,7 +115,7 @@ def effective_reach(events: DataFrame, tables: DataFrame) -> DataFrame:
     return each.groupBy("principal").agg(F.max("opened").alias("effective_max"), F.sum("beyond").alias("violations"))
 
 
-def used_tables(used: DataFrame, trail: Trail) -> DataFrame:
+def used_tables(used: DataFrame, trail: TrailSpan) -> DataFrame:
     """Count the tables that each principal touched in the last days of the trail."""
     each = table_uses(used)
     return each.groupBy("principal").agg(
@@ -123,7 +123,9 @@ def used_tables(used: DataFrame, trail: Trail) -> DataFrame:
     )
 
 
-def blast_radius(events: DataFrame, used: DataFrame, grants: DataFrame, tables: DataFrame, trail: Trail) -> DataFrame:
+def blast_radius(
+    events: DataFrame, used: DataFrame, grants: DataFrame, tables: DataFrame, trail: TrailSpan
+) -> DataFrame:
     """Return how much each principal could reach, held, and used: a row for each way that it came by.
 
     `reduction_factor` is how many times fewer tables a thief of everything valid would have opened than a static key

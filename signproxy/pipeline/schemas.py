@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from signproxy.audit.event import SCHEMA, AuditEvent
 
-__all__ = ["CORRUPT", "EVENT_LINE", "SCHEMA", "TABLES", "Table", "table"]
+__all__ = ["CORRUPT", "EVENT_LINE", "SCHEMA", "TABLES", "WarehouseTable", "table"]
 
 CORRUPT = "_corrupt_record"
 """Where Spark's reader leaves a line that it could not read."""
@@ -36,7 +36,7 @@ DAY = "event_date"
 BATCH = "ingest_batch"
 
 
-class Table(msgspec.Struct, frozen=True):
+class WarehouseTable(msgspec.Struct, frozen=True):
     """A table of the warehouse."""
 
     name: str
@@ -95,14 +95,14 @@ def _events() -> StructType:
 TABLES = {
     one.name: one
     for one in (
-        Table("events", _events(), (DAY, "ingest_batch"), "Every audit event, once."),
-        Table(
+        WarehouseTable("events", _events(), (DAY, "ingest_batch"), "Every audit event, once."),
+        WarehouseTable(
             "quarantine",
             _columns("segment:text reason:text line:text path:text ingest_batch:long"),
             ("ingest_batch",),
             "Lines and whole segments that were not taken, and why.",
         ),
-        Table(
+        WarehouseTable(
             "segments",
             _columns(
                 "segment:text instance:text boot_id:text number:long first_seq:long last_seq:long said:long good:long "
@@ -112,7 +112,7 @@ TABLES = {
             ("ingest_batch",),
             "The ledger: one row for each segment that was ever read.",
         ),
-        Table(
+        WarehouseTable(
             "s3_access",
             _columns(
                 "ts:time bucket:text key_raw:text key:text remote_ip:text requester:text account:text role:text "
@@ -124,7 +124,7 @@ TABLES = {
             (DAY, "ingest_batch"),
             "Requests as the stores' own logs have them.",
         ),
-        Table(
+        WarehouseTable(
             "s3log_files",
             _columns(
                 "path:text source:text good:long quarantined:long bytes:long verdict:text run_id:text ingest_batch:long"
@@ -132,12 +132,12 @@ TABLES = {
             ("ingest_batch",),
             "The ledger of the stores' logs: one row for each file that was ever read.",
         ),
-        Table(
+        WarehouseTable(
             "reconciled",
             _columns("inputs:text event_date:day"),
             summary="Of what each day was reconciled, so that it is done again only when something came.",
         ),
-        Table(
+        WarehouseTable(
             "access_attribution",
             _columns(
                 "request_key:text class:text event_id:text principal:text effective_principal:text catalog:text "
@@ -149,7 +149,7 @@ TABLES = {
             ),
             summary="Each request of the stores' logs, with exactly one class.",
         ),
-        Table(
+        WarehouseTable(
             "findings",
             _columns(
                 "finding_id:text class:text severity:text first_ts:time last_ts:time n:long principal:text table:text "
@@ -158,7 +158,7 @@ TABLES = {
             ("job",),
             "What an operator should look at, with its evidence and what to do.",
         ),
-        Table(
+        WarehouseTable(
             "access_daily",
             _columns(
                 "principal:text effective_principal:text catalog:text namespace:text table:text access:text "
@@ -166,7 +166,7 @@ TABLES = {
             ),
             summary="Who touched which table, by day.",
         ),
-        Table(
+        WarehouseTable(
             "access_queries",
             _columns(
                 "application:text query_id:text principal:text tables:long reads:long writes:long bytes:long "
@@ -174,7 +174,7 @@ TABLES = {
             ),
             summary="The same by the engine's own word for its query.",
         ),
-        Table(
+        WarehouseTable(
             "grant_use",
             _columns(
                 "grant_id:text principal:text via_role:text privilege:text resource:text granted_at:time "
@@ -184,7 +184,7 @@ TABLES = {
             (),
             "Each grant and whether anybody uses it.",
         ),
-        Table(
+        WarehouseTable(
             "blast_radius",
             _columns(
                 "principal:text mode:text n_root:long entitled:long held_max:long held_avg:double effective_max:long "
@@ -194,7 +194,7 @@ TABLES = {
             (),
             "How much a principal could reach, and how much it did.",
         ),
-        Table(
+        WarehouseTable(
             "recommendations",
             _columns(
                 "action:text grant_id:text principal:text privilege:text resource:text reason:text last_used:time "
@@ -203,7 +203,7 @@ TABLES = {
             (),
             "Grants that could be withdrawn; never withdrawn by itself.",
         ),
-        Table(
+        WarehouseTable(
             "grants",
             _columns(
                 "grant_id:text principal:text principal_role:text via_role:text privilege:text resource:text "
@@ -211,33 +211,33 @@ TABLES = {
             ),
             summary="The grants of a policy export, by the day of the export.",
         ),
-        Table(
+        WarehouseTable(
             "policy_tables",
             _columns("catalog:text namespace:text table:text uuid:text locations:texts event_date:day"),
             summary="The tables of a policy export, by the day of the export.",
         ),
-        Table(
+        WarehouseTable(
             "revocation_latency",
             _columns("principal:text resource:text kind:text revoked_at:time last_success:time seconds:double n:long"),
             (),
             "How long a withdrawn right went on to work, by way.",
         ),
-        Table(
+        WarehouseTable(
             "denial_bursts",
             _columns("principal:text minute:time n:long median:double mad:double reasons:map event_date:day"),
             summary="Minutes with far more refusals than the days before.",
         ),
-        Table(
+        WarehouseTable(
             "first_seen",
             _columns("principal:text catalog:text namespace:text table:text access:text first_ts:time event_date:day"),
             summary="What a principal touched for the first time.",
         ),
-        Table(
+        WarehouseTable(
             "enumeration",
             _columns("principal:text hour:time tables:long refused:long first_ts:time last_ts:time event_date:day"),
             summary="Who tried many tables in a short time.",
         ),
-        Table(
+        WarehouseTable(
             "table_cost",
             _columns(
                 "catalog:text namespace:text table:text class:text requests:long bytes:long small_gets:long "
@@ -245,7 +245,7 @@ TABLES = {
             ),
             summary="Requests and bytes by table, priced.",
         ),
-        Table(
+        WarehouseTable(
             "data_quality",
             _columns("source:text problem:text n:long example:text event_date:day job:text"),
             ("job",),
@@ -255,6 +255,6 @@ TABLES = {
 }
 
 
-def table(name: str) -> Table:
+def table(name: str) -> WarehouseTable:
     """Return a table by its name."""
     return TABLES[name]

@@ -22,7 +22,7 @@ _GZIP = 31
 _start_of = msgspec.json.Decoder(SegmentStart).decode
 
 
-class Verdict:
+class SegmentVerdict:
     """What became of a segment, as the ledger says it."""
 
     WHOLE = "whole"
@@ -69,7 +69,7 @@ class Segment(NamedTuple):
         return None if self.trailer is None else self.trailer.end
 
 
-class Place(NamedTuple):
+class SegmentPosition(NamedTuple):
     """The place of a segment in the life of a process."""
 
     number: int
@@ -77,12 +77,12 @@ class Place(NamedTuple):
     last_seq: int
     sha256: str
 
-    def overlaps(self, other: Place) -> bool:
+    def overlaps(self, other: SegmentPosition) -> bool:
         """Whether both claim an event of the same number."""
         return self.first_seq <= other.last_seq and other.first_seq <= self.last_seq
 
 
-Lives = Mapping[str, list[Place]]
+Lives = Mapping[str, list[SegmentPosition]]
 """The segments that were taken before, by the life of the process that wrote them."""
 
 
@@ -139,44 +139,44 @@ def judge(ends: Iterable[Ends], digest_of: Mapping[str, str], known: Lives) -> l
     judged = []
     for one in ends:
         verdict = _verdict(one, digest_of.get(one.path, ""), lives)
-        if verdict == Verdict.WHOLE and one.trailer is not None:
+        if verdict == SegmentVerdict.WHOLE and one.trailer is not None:
             lives.setdefault(one.trailer.end.boot_id, []).append(place_of(one.trailer.end))
         judged.append(Segment(one.path, one.bytes, one.start, one.trailer, verdict))
     return judged
 
 
-def place_of(end: SegmentEnd) -> Place:
+def place_of(end: SegmentEnd) -> SegmentPosition:
     """Return the place that a last line claims."""
-    return Place(end.number, end.first_seq, end.last_seq, end.sha256)
+    return SegmentPosition(end.number, end.first_seq, end.last_seq, end.sha256)
 
 
 def _verdict(one: Ends, digest: str, lives: Lives) -> str:
     if one.bytes > MAX_BYTES:
-        return Verdict.UNREADABLE
+        return SegmentVerdict.UNREADABLE
     if one.trailer is None:
-        return Verdict.TRUNCATED
+        return SegmentVerdict.TRUNCATED
     end = one.trailer.end
     if digest != end.sha256:
-        return Verdict.ALTERED
+        return SegmentVerdict.ALTERED
     start = one.start
     if start is None:
-        return Verdict.UNREADABLE
+        return SegmentVerdict.UNREADABLE
     if start.format != FORMAT:
-        return Verdict.UNKNOWN_FORMAT
+        return SegmentVerdict.UNKNOWN_FORMAT
     name = parse_name(one.path.rpartition("/")[2])
     said = (end.boot_id, end.first_seq)
     if name is None or (name.boot_id, name.first_seq) != said:
-        return _duplicate(end, lives) or Verdict.MISNAMED
+        return _duplicate(end, lives) or SegmentVerdict.MISNAMED
     if (start.boot_id, start.first_seq, start.number) != (*said, end.number):
-        return Verdict.MISNAMED
+        return SegmentVerdict.MISNAMED
     duplicate = _duplicate(end, lives)
     if duplicate is not None:
         return duplicate
     place = place_of(end)
     contested = any(other.number == place.number or other.overlaps(place) for other in lives.get(end.boot_id, ()))
-    return Verdict.CONFLICT if contested else Verdict.WHOLE
+    return SegmentVerdict.CONFLICT if contested else SegmentVerdict.WHOLE
 
 
 def _duplicate(end: SegmentEnd, lives: Lives) -> str | None:
     """Return the verdict on the very bytes that were taken before, by whatever name they come now."""
-    return Verdict.DUPLICATE if place_of(end) in lives.get(end.boot_id, ()) else None
+    return SegmentVerdict.DUPLICATE if place_of(end) in lives.get(end.boot_id, ()) else None

@@ -14,7 +14,7 @@ FOREVER = "36500d"
 _LOOK_SECONDS = 2
 
 
-class Taking(Protocol):
+class BatchSink(Protocol):
     """What batches are given to."""
 
     problem: Exception | None
@@ -25,7 +25,7 @@ class Taking(Protocol):
         ...
 
 
-def take_what_is_there(stream: DataFrame, intake: Taking, checkpoint: str) -> None:
+def take_what_is_there(stream: DataFrame, intake: BatchSink, checkpoint: str) -> None:
     """Give every batch that is there to the intake, and end."""
     query = (
         stream.writeStream.foreachBatch(intake.take)

@@ -39,7 +39,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 _ON_TABLES = ("read", "write", "vend-read", "vend-write")
 
 
-class Trail(msgspec.Struct, frozen=True):
+class TrailSpan(msgspec.Struct, frozen=True):
     """What the audit trail reaches over."""
 
     first: datetime
@@ -56,10 +56,10 @@ class Trail(msgspec.Struct, frozen=True):
         return (self.last - self.first) / timedelta(days=1)
 
 
-def trail_of(events: DataFrame) -> Trail | None:
+def trail_of(events: DataFrame) -> TrailSpan | None:
     """Return what the trail reaches over; None where it is empty."""
     found = events.agg(F.min("ts").alias("first"), F.max("ts").alias("last")).first()
-    return None if found is None or found["first"] is None else Trail(found["first"], found["last"])
+    return None if found is None or found["first"] is None else TrailSpan(found["first"], found["last"])
 
 
 def effective() -> Column:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.days import ALL_DAYS, Days
-from signproxy.pipeline.schemas import BATCH, DAY, Table, table
+from signproxy.pipeline.schemas import BATCH, DAY, WarehouseTable, table
 
 _NO_PATH = "PATH_NOT_FOUND"
 
@@ -114,7 +114,7 @@ class Warehouse:
         return frame
 
 
-def shaped(frame: DataFrame, described: Table) -> DataFrame:
+def shaped(frame: DataFrame, described: WarehouseTable) -> DataFrame:
     """Return the rows with exactly the table's columns, in its order and of its types; what is missing is null."""
     have = set(frame.columns)
     unknown = have - set(described.columns.names)
@@ -123,7 +123,7 @@ def shaped(frame: DataFrame, described: Table) -> DataFrame:
     return frame.select(*_select(described, have))
 
 
-def _select(described: Table, have: set[str]) -> Iterator[Column]:
+def _select(described: WarehouseTable, have: set[str]) -> Iterator[Column]:
     for field in described.columns.fields:
         column = F.col(field.name) if field.name in have else F.lit(None)
         yield column.cast(field.dataType).alias(field.name)

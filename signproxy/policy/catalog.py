@@ -24,7 +24,6 @@ from signproxy.s3.storage import EndpointIndex, Storage
 
 __all__ = [
     "NO_GRANTS",
-    "Binding",
     "Catalog",
     "CatalogKind",
     "Grants",
@@ -34,11 +33,12 @@ __all__ = [
     "Overwrite",
     "Place",
     "Table",
+    "TableBinding",
     "TableSettings",
 ]
 
 
-class Binding(Enum):
+class TableBinding(Enum):
     """Whether a table-scoped route is bound to the table that its path names."""
 
     STRICT = "strict"
@@ -91,7 +91,7 @@ class Catalog:
         remote_signing: bool = False,
         kind: CatalogKind = CatalogKind.INTERNAL,
         allow_external: bool = False,
-        binding: Binding = Binding.STRICT,
+        binding: TableBinding = TableBinding.STRICT,
         overlap: Overlap = Overlap.FORBIDDEN,
         prefixes: tuple[str, ...] = (),
         roles: dict[int, str] | None = None,

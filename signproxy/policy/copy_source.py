@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from signproxy.errors import Reason
 from signproxy.model import Deny
-from signproxy.policy.catalog import Binding, Catalog, Overlap, Table
+from signproxy.policy.catalog import Catalog, Overlap, Table, TableBinding
 from signproxy.policy.containment import contains_key
 from signproxy.policy.metadata import refuse_key
 from signproxy.policy.rights import SIGN_S3_READ_REQUEST, Rights, mask_on
@@ -26,7 +26,7 @@ def sources(
     `binding: strict`: the source lies in the very table that is written; `by-location`: in any table of the same
     storage. Where locations may overlap, every owner must allow.
     """
-    strict = catalog.binding is Binding.STRICT
+    strict = catalog.binding is TableBinding.STRICT
     if strict and not _in(target, request, source):
         return _refusal(target, source)
     owners: tuple[Table, ...] = (target,)

@@ -9,7 +9,7 @@ from signproxy.model import Allow, Ceiling, Deny, Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.containment import addressed, is_prefix_list
 from signproxy.policy.privileges import Privilege, names_of
-from signproxy.policy.rights import Ground, Rights, granted
+from signproxy.policy.rights import ReachingGrant, Rights, granted
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import Overwrite
 from signproxy.policy.volume import Volume
@@ -140,10 +140,10 @@ class VolumeAuthority(msgspec.Struct, frozen=True, gc=False):
         return "+".join(rules)
 
 
-def grounds_in(catalog: Catalog, volume: Volume, roles: frozenset[int] | None = None) -> tuple[Ground, ...]:
+def grounds_in(catalog: Catalog, volume: Volume, roles: frozenset[int] | None = None) -> tuple[ReachingGrant, ...]:
     """Return the grants to these roles (all roles where None) that reach a volume, the catalog's first."""
     return tuple(
-        Ground(catalog.roles.get(role, str(role)), securable, mask)
+        ReachingGrant(catalog.roles.get(role, str(role)), securable, mask)
         for securable, grants in (
             (f"catalog:{catalog.name}", catalog.grants),
             (f"volume:{volume.id}", volume.grants),

@@ -15,7 +15,7 @@ from signproxy.policy.rights import (
     FULL_METADATA,
     SIGN_S3_READ_REQUEST,
     SIGN_S3_WRITE_REQUEST,
-    Ground,
+    ReachingGrant,
     Rights,
     grounds,
     mask_on,
@@ -43,13 +43,13 @@ class LocationMatch(msgspec.Struct, frozen=True, gc=False):
         return f"{shown}; the location goes on with [{_plain(expected) or 'nothing: a key must follow'}]"
 
 
-def grants_of(state: PolicyState, catalog: Catalog, subject: Subject, table: Table) -> tuple[Ground, ...]:
+def grants_of(state: PolicyState, catalog: Catalog, subject: Subject, table: Table) -> tuple[ReachingGrant, ...]:
     """Return the grants of the subject's roles that reach a table, from the catalog downwards."""
     rights = state.rights(subject.effective, catalog)
     return () if rights is None else tuple(grounds(catalog, table, rights.roles))
 
 
-def nearest_grants(catalog: Catalog, table: Table, missing: int) -> tuple[Ground, ...]:
+def nearest_grants(catalog: Catalog, table: Table, missing: int) -> tuple[ReachingGrant, ...]:
     """Return the grants on a table, to whatever role, that give the most of what is missing; the best first."""
     helpful = [ground for ground in grounds(catalog, table) if ground.mask & missing]
     return tuple(sorted(helpful, key=lambda ground: -(ground.mask & missing).bit_count()))
@@ -118,7 +118,8 @@ def _known(catalog: Catalog, table: TableId) -> Table | None:
 
 def _introduce(state: PolicyState, subject: Subject) -> str:
     role = next(iter(state.principal_roles), "a-principal-role")
-    return f"make him known: principals: {{{_quoted(subject.effective.name)}: {{roles: [{_quoted(role)}]}}}}"
+    yaml = f"principals: {{{_quoted(subject.effective.name)}: {{roles: [{_quoted(role)}]}}}}"
+    return f"add the principal to the policy: {yaml}"
 
 
 def _grant(state: PolicyState, catalog: Catalog, subject: Subject, rights: Rights, table: Table, need: int) -> str:
@@ -130,7 +131,7 @@ def _grant(state: PolicyState, catalog: Catalog, subject: Subject, rights: Right
         principal_role = next(iter(state.principal_roles_of(subject.effective) or ()), "a-principal-role")
         role = nearest[0].role if nearest else next(iter(catalog.roles.values()), "a-role")
         yaml = f"principal_roles: {{{_quoted(principal_role)}: {{{_quoted(catalog.name)}: [{_quoted(role)}]}}}}"
-        return f"give him a role in the catalog{near}: {yaml}"
+        return f"give it a role in the catalog{near}: {yaml}"
     role = _closest_role(catalog, rights, table, need)
     on = f"catalog: {_quoted(catalog.name)}, {_namespace_yaml(table.id)}, table: {_quoted(table.name)}"
     yaml = f"grants: [{{role: {_quoted(role)}, {on}, privileges: [{lacking}]}}]"

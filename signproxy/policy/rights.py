@@ -86,7 +86,7 @@ def mask_on(rights: Rights, table: Table) -> int:
     return rights.mask | granted(table.grants, rights.roles)
 
 
-class Ground(msgspec.Struct, frozen=True, gc=False):
+class ReachingGrant(msgspec.Struct, frozen=True, gc=False):
     """One grant that reaches a table: which role, on which securable, and the mask that it gives."""
 
     role: str
@@ -98,12 +98,12 @@ class Ground(msgspec.Struct, frozen=True, gc=False):
         return f"{self.role}@{self.securable}"
 
 
-def grounds(catalog: Catalog, table: Table, roles: frozenset[int] | None = None) -> Iterator[Ground]:
+def grounds(catalog: Catalog, table: Table, roles: frozenset[int] | None = None) -> Iterator[ReachingGrant]:
     """Yield the grants to these roles (all roles where None) that reach a table, from the catalog downwards."""
     for securable, grants in _levels(catalog, table):
         for role, mask in sorted(grants.items()):
             if roles is None or role in roles:
-                yield Ground(catalog.roles.get(role, str(role)), securable, mask)
+                yield ReachingGrant(catalog.roles.get(role, str(role)), securable, mask)
 
 
 class PolicyAuthority(msgspec.Struct, frozen=True, gc=False):

@@ -15,7 +15,7 @@ from signproxy.s3.operation import Operation
 from signproxy.s3.operations import COPIES, Level, find_operation
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import BulkRequest, S3Request, WireRequest
-from signproxy.s3.storage import EndpointIndex, Origin, Storage
+from signproxy.s3.storage import AddressedOrigin, EndpointIndex, Storage
 from signproxy.s3.uri import decode_once, is_canonical, split_plain, split_uri
 
 _NO_PARAMETERS: dict[str, str] = {}
@@ -116,7 +116,7 @@ def _canonical(raw_path: str, raw_key: str, key: str) -> str:
     return canonical_path(raw_path[: len(raw_path) - len(raw_key)] + key)
 
 
-def _storage(origin: Origin, bucket: str, level: Level) -> Storage:
+def _storage(origin: AddressedOrigin, bucket: str, level: Level) -> Storage:
     storage = origin.storages.get(bucket)
     if storage is None and level is _SERVICE:
         # No bucket is addressed; any storage of the origin will do to refuse the operation by its name.

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 # What a certificate for `*.s3.<region>` covers: one label.
@@ -40,7 +40,7 @@ def outbound_of(storage: Storage, bucket: str) -> Outbound:
     return Outbound(endpoint.scheme, host, host, Style.PATH)
 
 
-def _in_host(storage: Storage, endpoint: Endpoint, bucket: str) -> bool:
+def _in_host(storage: Storage, endpoint: S3Endpoint, bucket: str) -> bool:
     if not bucket:
         # What is asked of the service itself names none.
         return False

@@ -32,7 +32,7 @@ class Stamp(Enum):
     OFF = "off"
 
 
-class Endpoint(msgspec.Struct, frozen=True, gc=False):
+class S3Endpoint(msgspec.Struct, frozen=True, gc=False):
     """One address of a storage: scheme, host[:port] in lower case, and the styles it speaks."""
 
     scheme: str
@@ -58,7 +58,7 @@ class Storage(msgspec.Struct, frozen=True, gc=False):
     kind: StorageKind
     region: str
     buckets: tuple[str, ...]
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[S3Endpoint, ...]
     stamp: Stamp = Stamp.QUERY
     checks_unsigned_headers: bool = False
     """It refuses `x-amz-*` headers that are not signed; else a signed write can be made a copy."""
@@ -77,7 +77,7 @@ class Storage(msgspec.Struct, frozen=True, gc=False):
     """It takes uploads in HTTP's chunked transfer coding, without a Content-Length."""
 
 
-class Origin(msgspec.Struct, frozen=True, gc=False):
+class AddressedOrigin(msgspec.Struct, frozen=True, gc=False):
     """What an origin (`scheme://authority`) addresses."""
 
     host: str
@@ -91,7 +91,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
-def aws_endpoints(region: str) -> tuple[Endpoint, ...]:
+def aws_endpoints(region: str) -> tuple[S3Endpoint, ...]:
     """Return the addresses of S3 in a region, the global one included where the region answers there."""
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     both = (Style.PATH, Style.VIRTUAL_HOST)
@@ -105,9 +105,9 @@ def aws_endpoints(region: str) -> tuple[Endpoint, ...]:
     if not region.startswith(("cn-", "us-gov-", "us-iso")):
         # SDKs send us-east-1, and older ones every region, to the global host.
         hosts.append(f"s3.{suffix}")
-    endpoints = [Endpoint("https", host, both) for host in hosts]
+    endpoints = [S3Endpoint("https", host, both) for host in hosts]
     endpoints += [
-        Endpoint("https", f"{host}.{suffix}", (Style.VIRTUAL_HOST,))
+        S3Endpoint("https", f"{host}.{suffix}", (Style.VIRTUAL_HOST,))
         for host in ("s3-accelerate", "s3-accelerate.dualstack")
     ]
     return tuple(endpoints)
@@ -119,12 +119,12 @@ class EndpointIndex:
     __slots__ = ("_origins", "find")
 
     def __init__(self, storages: Iterable[Storage]) -> None:
-        self._origins: dict[str, Origin] = {}
+        self._origins: dict[str, AddressedOrigin] = {}
         self.find = self._origins.get
         """Return what `scheme://authority`, spelled exactly so, addresses; None where that is nothing."""
         for storage in storages:
             for spelled, host, bucket in _origins_of(storage):
-                origin = self._origins.setdefault(spelled, Origin(host, bucket, {}))
+                origin = self._origins.setdefault(spelled, AddressedOrigin(host, bucket, {}))
                 for addressed in storage.buckets if bucket is None else (bucket,):
                     owner = origin.storages.setdefault(addressed, storage)
                     if owner is not storage or origin.bucket != bucket:

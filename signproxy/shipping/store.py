@@ -17,7 +17,7 @@ from yarl import URL
 
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Finding, Refused, SettingsInvalid, SignproxyError
-from signproxy.outbound.client import Connections, Timeouts, http_client
+from signproxy.outbound.client import PoolLimits, Timeouts, http_client
 from signproxy.outbound.tls import client_tls, no_tls
 from signproxy.s3.outbound import outbound_of
 from signproxy.s3.sigv4 import SigningKey, amz_date
@@ -182,7 +182,7 @@ class SegmentStore:
             self._session = http_client(
                 self._context or no_tls(),
                 Timeouts(CONNECT_SECONDS, IDLE_SECONDS, TOTAL_SECONDS),
-                Connections(CONNECTIONS, KEEP_SECONDS),
+                PoolLimits(CONNECTIONS, KEEP_SECONDS),
                 unsent=("Accept", "Accept-Encoding"),
             )
         return self._session

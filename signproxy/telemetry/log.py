@@ -33,7 +33,7 @@ _secret_types: set[type] = set()
 T = TypeVar("T", bound=type)
 
 
-class Level(Enum):
+class LogThreshold(Enum):
     """From which level lines are written."""
 
     DEBUG = "debug"
@@ -96,7 +96,7 @@ def get_logger(name: str) -> Logger:
     return Logger({"logger": name})
 
 
-def configure(level: Level = Level.INFO, stream: Stream | None = None) -> None:
+def configure(level: LogThreshold = LogThreshold.INFO, stream: Stream | None = None) -> None:
     """Say what is written and where; standard error and `info` unless called. Loggers that exist follow."""
     _settings.level = level
     _settings.stream = stream
@@ -107,7 +107,7 @@ class _Settings:
     __slots__ = ("level", "stream")
 
     def __init__(self) -> None:
-        self.level = Level.INFO
+        self.level = LogThreshold.INFO
         self.stream: Stream | None = None
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from signproxy.transfer.channel import Buffer, Channel
 from signproxy.transfer.faults import BodyInvalid, MessageFault, Truncated
 from signproxy.transfer.framing import Chunked, Framing, Sized, UntilClose
-from signproxy.transfer.head import Body
+from signproxy.transfer.head import BodyFraming
 
 # Looking a member up in its class calls Python code; the hot path does without.
-_NONE = Body.NONE
+_NONE = BodyFraming.NONE
 _NOTHING = Sized(0)
 """Every body that there is none of: nothing of it ever changes."""
 
@@ -18,7 +18,7 @@ class Incoming:
 
     __slots__ = ("_broken", "_framing", "_idle", "body", "channel")
 
-    def __init__(self, channel: Channel, body: Body, length: int = 0, *, idle: float | None = None) -> None:
+    def __init__(self, channel: Channel, body: BodyFraming, length: int = 0, *, idle: float | None = None) -> None:
         self.channel = channel
         self.body = body
         self._idle = idle
@@ -63,7 +63,7 @@ class Incoming:
 
     def end_of_connection(self) -> None:
         """Take note that nothing more comes. Raise Truncated where something is missing."""
-        if self.body is not Body.UNTIL_CLOSE:
+        if self.body is not BodyFraming.UNTIL_CLOSE:
             self._broken = True
             raise Truncated("the connection ended within a body")
         self._framing.ended = True
@@ -84,10 +84,10 @@ class Outgoing:
 
     __slots__ = ("_idle", "body", "channel", "ended", "left")
 
-    def __init__(self, channel: Channel, body: Body, length: int = 0, *, idle: float | None = None) -> None:
+    def __init__(self, channel: Channel, body: BodyFraming, length: int = 0, *, idle: float | None = None) -> None:
         self.channel = channel
         self.body = body
-        self.left = length if body is Body.SIZED else 0
+        self.left = length if body is BodyFraming.SIZED else 0
         self.ended = False
         self._idle = idle
 
@@ -106,12 +106,12 @@ class Outgoing:
         size = len(piece)
         if not size:
             return
-        if self.ended or self.body is Body.NONE or (self.body is Body.SIZED and size > self.left):
+        if self.ended or self.body is BodyFraming.NONE or (self.body is BodyFraming.SIZED and size > self.left):
             raise BodyInvalid(MessageFault.BODY_TOO_LONG)
-        if self.body is Body.CHUNKED:
+        if self.body is BodyFraming.CHUNKED:
             self.channel.write(b"".join((b"%x\r\n" % size, piece, b"\r\n")))
             return
-        if self.body is Body.SIZED:
+        if self.body is BodyFraming.SIZED:
             self.left -= size
         if isinstance(piece, memoryview):
             self.channel.write_view(piece)
@@ -122,7 +122,7 @@ class Outgoing:
         """Send what ends the body, without waiting."""
         if self.left:
             raise BodyInvalid(MessageFault.BODY_TOO_SHORT)
-        if not self.ended and self.body is Body.CHUNKED:
+        if not self.ended and self.body is BodyFraming.CHUNKED:
             self.channel.write(b"0\r\n\r\n")
         self.ended = True
 
@@ -131,13 +131,13 @@ class Outgoing:
         self.left -= count
 
 
-def _framing_of(body: Body, length: int) -> Framing:
+def _framing_of(body: BodyFraming, length: int) -> Framing:
     match body:
-        case Body.CHUNKED:
+        case BodyFraming.CHUNKED:
             return Chunked()
-        case Body.UNTIL_CLOSE:
+        case BodyFraming.UNTIL_CLOSE:
             return UntilClose()
-        case Body.SIZED:
+        case BodyFraming.SIZED:
             return Sized(length)
-        case Body.NONE:
+        case BodyFraming.NONE:
             return _NOTHING

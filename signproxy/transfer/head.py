@@ -25,7 +25,7 @@ from signproxy.transfer.refusal import (
 )
 
 
-class Body(Enum):
+class BodyFraming(Enum):
     """How the end of a message's body is known."""
 
     NONE = "none"
@@ -43,7 +43,7 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     """Names in lower case and values without the blanks around them, in the order of the message."""
     names: tuple[str, ...]
     """The names as they were spelled."""
-    body: Body
+    body: BodyFraming
     length: int
     expects_continue: bool
     """Whether the client waits to be told before it sends its body."""
@@ -63,7 +63,7 @@ class ResponseHead(msgspec.Struct, frozen=True, gc=False):
     reason: str
     headers: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
-    body: Body
+    body: BodyFraming
     length: int
     closes: bool
     fields: dict[str, str]
@@ -141,7 +141,7 @@ def request_of(method: str, target: str, minor: str, lines: Lines) -> RequestHea
     if option is not None and option not in _USUAL and _closes(option):
         closes = True
     body, length = _framing(fields, minor)
-    if body is not Body.NONE and method in _BODILESS and (length or body is Body.CHUNKED):
+    if body is not BodyFraming.NONE and method in _BODILESS and (length or body is BodyFraming.CHUNKED):
         raise MessageInvalid(MessageFault.BODY_UNEXPECTED, method)
     expectation = fields.get("expect")
     # An expectation that is not known may be ignored, and stores ignore it. HTTP/1.0 does not know the answer to the
@@ -150,7 +150,7 @@ def request_of(method: str, target: str, minor: str, lines: Lines) -> RequestHea
         expectation is not None
         and expectation.lower() == "100-continue"
         and minor == "1"
-        and (body is Body.CHUNKED or length > 0)
+        and (body is BodyFraming.CHUNKED or length > 0)
     )
     return RequestHead(method, target, headers, names, body, length, expects, closes, fields)
 
@@ -178,13 +178,13 @@ def response_of(method: str, minor: str, code: str, reason: str, lines: Lines) -
     body, length = _framing(fields, minor)
     if method == "HEAD" or status == 304:
         # Its framing is that of the answer which GET would have.
-        body, length = Body.NONE, 0
+        body, length = BodyFraming.NONE, 0
     elif status < 200 or status == 204:
         # There is no body, whatever is said of one: if it comes nevertheless, it is not the next answer.
-        closes = closes or body is Body.CHUNKED or length > 0
-        body, length = Body.NONE, 0
-    elif body is Body.NONE:
-        body, closes = Body.UNTIL_CLOSE, True
+        closes = closes or body is BodyFraming.CHUNKED or length > 0
+        body, length = BodyFraming.NONE, 0
+    elif body is BodyFraming.NONE:
+        body, closes = BodyFraming.UNTIL_CLOSE, True
     return ResponseHead(status, reason, headers, names, body, length, closes, fields)
 
 
@@ -211,7 +211,7 @@ def lines_of(text: str, at: int) -> Lines | None:
     return names, headers, dict(headers), "_" in joined
 
 
-def _framing(fields: dict[str, str], minor: str) -> tuple[Body, int]:
+def _framing(fields: dict[str, str], minor: str) -> tuple[BodyFraming, int]:
     """Return how the body of a message ends; NONE where the headers do not say."""
     length = fields.get("content-length")
     coding = fields.get("transfer-encoding")
@@ -222,12 +222,12 @@ def _framing(fields: dict[str, str], minor: str) -> tuple[Body, int]:
             raise MessageInvalid(MessageFault.CODING_IN_1_0)
         if coding != "chunked":
             raise MessageInvalid(MessageFault.CODING_UNKNOWN)
-        return Body.CHUNKED, 0
+        return BodyFraming.CHUNKED, 0
     if length is None:
-        return Body.NONE, 0
+        return BodyFraming.NONE, 0
     if _LENGTH.fullmatch(length) is None:
         raise MessageInvalid(MessageFault.LENGTH_MALFORMED)
-    return Body.SIZED, int(length)
+    return BodyFraming.SIZED, int(length)
 
 
 def _tokens(value: str) -> list[str]:

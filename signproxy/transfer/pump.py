@@ -7,7 +7,7 @@ from collections.abc import Callable
 from signproxy.transfer import splice
 from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.faults import TargetLost
-from signproxy.transfer.head import Body
+from signproxy.transfer.head import BodyFraming
 from signproxy.transfer.inspect import Inspect
 from signproxy.transfer.relay import relay
 
@@ -45,8 +45,8 @@ async def pump(
 def _can_splice(source: Incoming, target: Outgoing) -> bool:
     return (
         splice.AVAILABLE
-        and source.body is Body.SIZED
-        and target.body is Body.SIZED
+        and source.body is BodyFraming.SIZED
+        and target.body is BodyFraming.SIZED
         and source.left == target.left
         and target.left - source.channel.unread() >= SPLICED_FROM
         # What is known to have ended is told apart by the code that reads what is left of it.

@@ -96,7 +96,7 @@ def faults(directory: Path) -> set[str]:
 
 
 def rewritten(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
-    """Change the lines of a sealed segment as somebody would who can write to the volume."""
+    """Change the lines of a sealed segment as a process would that can write to the volume."""
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
     *body, last = change(lines)
     path.write_bytes(gzip.compress(b"".join(body)) + gzip.compress(last))

@@ -139,7 +139,7 @@ def test_a_new_window_is_new_for_every_caller() -> None:
 
 
 def test_an_issuers_many_callers_are_told_apart_up_to_a_bound() -> None:
-    """Whoever can make up identities could fill memory and disk with them."""
+    """A stranger who makes up identities could fill memory and disk with them."""
     budget = CallerBudget()
     callers = [f"idp/{number}" for number in range(10 * CALLERS_PER_WINDOW)]
     own = sum(_ask(budget, _too_much(caller)) for _ in range(EVENTS_PER_CALLER + 2) for caller in callers)

@@ -30,7 +30,7 @@ def validator() -> Any:
 
 
 def test_every_line_of_a_segment_fits_the_schema(tmp_path: Path) -> None:
-    """Whoever checks lines with it would throw evidence away."""
+    """An auditor who checks lines with it would throw evidence away."""
     life = Life(tmp_path)
     life.write(2, view_chain=("a", "b"), cacheable=True, bytes_out=7)
     life.write(1, decision=refusal().decision, key="\u202e")
@@ -59,7 +59,7 @@ def test_the_schema_says_what_fields_mean() -> None:
 
 
 def test_the_settings_of_the_page_can_be_used() -> None:
-    """Whoever copies them would be told of unknown keys."""
+    """An operator who copies them would be told of unknown keys."""
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     settings = msgspec.convert(yaml.safe_load(block), Settings)
     assert settings.audit.ship.wanted

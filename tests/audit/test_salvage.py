@@ -130,7 +130,7 @@ def test_a_recovery_that_ends_in_its_midst_is_done_again(
 
 
 def test_a_repeated_recovery_makes_the_same_file(tmp_path: Path) -> None:
-    """What was shipped meanwhile would be another object under the same name: a conflict that nobody can resolve."""
+    """What was shipped meanwhile would be another object under the same name: a conflict that cannot be resolved."""
     life = Life(tmp_path)
     life.write(3)
     (orphan,) = segment_files(tmp_path)
@@ -146,7 +146,7 @@ def test_a_repeated_recovery_makes_the_same_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("instance", ("pod-0", "mended-pod", "damaged-1"))
 def test_no_name_of_a_pod_makes_its_segments_disappear(tmp_path: Path, instance: str) -> None:
-    """Whoever names a pod would decide which events are thrown away."""
+    """The name of a pod would decide which events are thrown away."""
     life = Life(tmp_path, instance=instance)
     lines = life.write(2)
     abandon(life)

@@ -28,7 +28,7 @@ def edges(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_a_life_is_whole_and_in_order(tmp_path: Path) -> None:
-    """Whoever audits would find holes in a trail of which nothing is missing."""
+    """An auditor would find holes in a trail of which nothing is missing."""
     life = Life(tmp_path)
     lines = b"".join([life.write(3), life.write(200), life.write(1)])
     life.sink.flush()
@@ -115,7 +115,7 @@ def test_a_segment_is_sealed_by_its_age_although_nothing_comes(tmp_path: Path, m
 
 
 def test_a_rotation_that_was_asked_for_is_due_at_once(tmp_path: Path) -> None:
-    """Whoever asks for it before a copy waits for the file."""
+    """An operator who asks for it before a copy waits for the file."""
     life = Life(tmp_path)
     life.sink.reopen()
     life.sink.flush()
@@ -273,8 +273,8 @@ def test_what_a_failed_synchronisation_forgot_is_written_again(tmp_path: Path, m
     assert findings(tmp_path) == []
 
 
-def test_a_segment_that_somebody_removes_is_told_and_not_written_on(tmp_path: Path) -> None:
-    """Whatever cleans up volumes would let hours of requests be served whose events nobody will ever read."""
+def test_a_segment_that_is_removed_is_told_and_not_written_on(tmp_path: Path) -> None:
+    """Whatever cleans up volumes would let hours of requests be served whose events will never be read."""
     life = Life(tmp_path)
     life.write(2)
     (path,) = segment_files(tmp_path)
@@ -289,8 +289,8 @@ def test_a_segment_that_somebody_removes_is_told_and_not_written_on(tmp_path: Pa
     assert finding.text == f"segment 1 of {life.boot_id}, with events 1 to 2, is missing"
 
 
-def test_a_directory_that_somebody_removes_is_made_again(tmp_path: Path) -> None:
-    """The server would refuse every request until somebody restarts it."""
+def test_a_directory_that_is_removed_is_made_again(tmp_path: Path) -> None:
+    """The server would refuse every request until it is restarted."""
     life = Life(tmp_path)
     path = life.rotate()
     path.unlink()

@@ -65,7 +65,7 @@ def test_a_failed_batch_that_is_written_again_is_there_once_and_whole(rig: Rig, 
 
 
 def test_reopening_loses_nothing(rig: Rig) -> None:
-    """Whoever rotates files calls this on every sink."""
+    """A tool that rotates files calls this on every sink."""
     rig.sink.write(batch(1, 1), 1)
     rig.sink.reopen()
     rig.sink.write(batch(2, 1), 1)
@@ -175,7 +175,7 @@ def test_only_a_regular_file_is_written(tmp_path: Path, kind: str) -> None:
 
 
 MANY = 2000
-"""Batches that take longer to write than it takes to see that all have begun; 72 MB each if nobody kills them."""
+"""Batches that take longer to write than it takes to see that all have begun; 72 MB each if they are not killed."""
 
 APPENDER = """
 import sys
@@ -309,7 +309,7 @@ def test_a_reader_that_went_away_is_an_error() -> None:
         os.close(writing)
 
 
-def test_a_pipe_that_somebody_made_non_blocking_is_waited_for() -> None:
+def test_a_pipe_that_was_made_non_blocking_is_waited_for() -> None:
     """A shell or a parent may have set it; every write would then fail as soon as the reader is slow."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

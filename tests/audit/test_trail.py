@@ -421,7 +421,7 @@ def test_a_full_queue_refuses_and_opens_again(start: Start, memory: MemorySink) 
 def test_a_write_that_never_returns_is_a_problem(
     start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipe that nobody reads fails no write: without a limit in time a whole queue would be served unrecorded."""
+    """A pipe that is not read fails no write: without a limit in time a whole queue would be served unrecorded."""
     monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.05)
     trail = start()
     memory.gate.clear()
@@ -436,7 +436,7 @@ def test_a_write_that_never_returns_is_a_problem(
 
 
 class SlowToFlush(MemorySink):
-    """A sink on a disk that is busy with somebody else's pages."""
+    """A sink on a disk that is busy with another process's pages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -499,7 +499,7 @@ class FaultySink(MemorySink):
 
 
 def test_a_writer_that_ended_refuses_for_good(start: Start) -> None:
-    """A fault in a sink must not end in requests that nobody records."""
+    """A fault in a sink must not end in requests that are not recorded."""
     trail = start(sink=FaultySink())
     trail.accept(an_event())
     eventually(lambda: not trail.state.healthy)
@@ -540,7 +540,7 @@ def test_a_rotation_reaches_the_sink(start: Start, memory: MemorySink) -> None:
 
 
 def test_allow_keeps_serving_and_shows_the_hole(start: Start, memory: MemorySink) -> None:
-    """Whoever chose availability must still be told what is missing, and where."""
+    """An operator who chose availability must still be told what is missing, and where."""
     trail = start(OnError.ALLOW, limit=10)
     memory.failure = FULL
     taken = [trail.accept(an_event()) for _ in range(300)]
@@ -704,7 +704,7 @@ def test_a_full_disk_stops_the_trail_and_tears_nothing(start: Start, tmp_path: P
 
 
 def test_a_blocked_pipe_never_blocks_the_caller(start: Start) -> None:
-    """`kubectl logs` that nobody reads must not stop the event loop, and so every request of the pod."""
+    """A pipe of `kubectl logs` that is not read must not stop the event loop, and so every request of the pod."""
     reading, writing = os.pipe()
     trail = start(sink=StdoutSink(writing), limit=300)
     accepted: list[bool] = []
@@ -883,7 +883,7 @@ def test_a_place_that_is_not_used_is_given_back(start: Start, memory: MemorySink
     assert not trail.reserve_at_once()
     for _ in range(3):
         trail.give_back()
-    # Nobody was turned away: it was only asked whether there is a place.
+    # No request was turned away: it was only asked whether there is a place.
     assert trail.state.refused == 0
     assert trail.reserve(Kind.FORWARD, POLICY)
     trail.fulfil(an_event())

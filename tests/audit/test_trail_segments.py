@@ -76,7 +76,7 @@ def test_a_quiet_server_seals_its_segment(trails: Trails) -> None:
 
 
 def test_a_rotation_does_not_wait_for_an_event(trails: Trails) -> None:
-    """Whoever asked for it copies the directory next."""
+    """The operator who asked for it copies the directory next."""
     trail = trails.start()
     trail.accept(an_event())
     until(lambda: trail.state.written)
@@ -136,7 +136,7 @@ def test_a_slow_disk_refuses_once_the_queue_is_full(trails: Trails, monkeypatch:
 def test_a_disk_that_fails_for_a_while_leaves_a_trail_that_is_whole(
     trails: Trails, monkeypatch: pytest.MonkeyPatch, on_error: OnError
 ) -> None:
-    """The repair would cost the evidence of before, or leave a hole that nobody counted."""
+    """The repair would cost the evidence of before, or leave a hole that was not counted."""
     trail = trails.start(on_error)
     trail.accept(an_event())
     until(lambda: trail.state.written)

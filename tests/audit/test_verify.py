@@ -21,7 +21,7 @@ from signproxy.audit.ids import new_event_id
 from signproxy.audit.segment import SegmentStart, line_of
 from signproxy.audit.trailer import TAIL, read_trailer
 from signproxy.audit.unpack import MAX_CUT, MAX_LINE, MAX_RAW, MIN_LINE, TornError, lines_of
-from signproxy.audit.verify import Fault, Weight, check_segment
+from signproxy.audit.verify import TrailFault, Weight, check_segment
 from signproxy.config.settings import AuditSettings
 from tests.audit.segment_rig import Life, faults, findings, rewritten
 
@@ -141,7 +141,7 @@ def flip(path: Path, at: int) -> None:
     ),
 )
 def test_a_change_is_told_exactly(tmp_path: Path, change: Change, told: set[str]) -> None:
-    """Who changed the trail would be safe, or an auditor would have to find out by himself what is missing."""
+    """Who changed the trail would be safe, or an auditor would have to find out alone what is missing."""
     life, paths = three(tmp_path)
     assert findings(tmp_path) == []
     change(paths)
@@ -310,7 +310,7 @@ def test_a_member_ends_its_line_wherever_the_file_is_cut(
     path = tmp_path / "segment"
     line = b"x" * MIN_LINE + b"\n"
     content = _packed(line)
-    # Its name, that nobody reads, is as long as it takes to have its check sum or a part of it in the next piece.
+    # Its name, which is never read, is as long as it takes to have its check sum or a part of it in the next piece.
     name = b"n" * (16 * 1024 + behind - len(content) - 1) + b"\0"
     path.write_bytes(content[:3] + b"\x08" + content[4:10] + name + content[10:] + content)
     assert list(lines_of(path)) == [line, line]
@@ -339,7 +339,7 @@ def test_no_more_is_unpacked_of_a_crafted_segment_than_its_members_are_allowed(
     content = _packed(first) + UNENDED * 20
     paths[1].write_bytes(content)
     monkeypatch.setattr(unpack, "zlib", SimpleNamespace(decompressobj=Counted, error=zlib.error))
-    assert any(finding.fault is Fault.TORN for finding in check_segment(paths[1]).findings)
+    assert any(finding.fault is TrailFault.TORN for finding in check_segment(paths[1]).findings)
     # The first line's, those that are allowed, and one too many.
     assert len(given) == MAX_CUT + 2
     # What is behind a member is handed over again with the next: at most a piece of the file each time.

@@ -49,7 +49,7 @@ def test_figures_carry_four_digits() -> None:
 
 
 def test_every_second_round_runs_backwards() -> None:
-    """A machine that slows down within each round would always favour whoever comes first."""
+    """A machine that slows down within each round would always favour the first contender."""
     assert [list(in_turns(("a", "b", "c"), number)) for number in (0, 1, 2)] == [
         ["a", "b", "c"],
         ["c", "b", "a"],

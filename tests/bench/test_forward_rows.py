@@ -73,7 +73,7 @@ def test_a_signed_request_shows_no_token() -> None:
 
 
 def test_no_two_heads_are_alike(tmp_path: Path) -> None:
-    """Whoever remembers heads, or what follows their first line, would do well here and nowhere else."""
+    """A proxy that remembers heads, or what follows their first line, would do well here and nowhere else."""
     head = plain(_PROXY, tmp_path).head.read_bytes().decode()
     first, _, rest = head.partition("\r\n")
     assert (first.count(COUNTER), rest.count(COUNTER)) == (1, 1)

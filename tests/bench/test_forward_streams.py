@@ -60,7 +60,7 @@ def test_uploads_are_counted_to_the_byte(load: Path, store: tuple[int, Path], bo
 
 @needs_compiler
 def test_the_sink_knows_what_it_was_sent(store: tuple[int, Path], body: Path) -> None:
-    """A proxy that loses or turns bytes would be as quick as any, and nobody would see it."""
+    """A proxy that loses or turns bytes would be as quick as any, and no figure would show it."""
     answer = ask_once(_put(body, "part.checked"), store[0])
     assert answer.status == 200
     assert int(answer.headers["etag"].strip('"'), 16) == adler_of(body)

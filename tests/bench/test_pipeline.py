@@ -14,7 +14,7 @@ import pytest
 from bench import pipeline_data, pipeline_plot
 from bench.process import BenchFailed
 from signproxy.audit.ids import new_event_id
-from signproxy.audit.verify import AuditFinding, Fault, check_chain, check_segment, segments
+from signproxy.audit.verify import AuditFinding, TrailFault, check_chain, check_segment, segments
 from tests.pipeline.segments import event_lines, segment
 
 _SPIN = "sum(range(6_000_000))"
@@ -39,7 +39,7 @@ def _faults(directory: Path) -> list[AuditFinding]:
     checked = [check_segment(path) for path in segments(directory)]
     found = [*(fault for one in checked for fault in one.findings), *check_chain(checked)]
     # Whether a life ended in order is only a note: these were cut off.
-    return [one for one in found if one.fault is not Fault.ENDLESS]
+    return [one for one in found if one.fault is not TrailFault.ENDLESS]
 
 
 def test_a_longer_month_is_sound_and_no_event_comes_twice(month: Path, tmp_path: Path) -> None:

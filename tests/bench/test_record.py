@@ -35,7 +35,7 @@ def test_the_recorded_results_have_exactly_the_fields_that_readers_expect() -> N
 
 
 def test_the_page_is_the_one_made_from_the_results() -> None:
-    """Readers would be told figures that nobody measured."""
+    """Readers would be told figures that were not measured."""
     assert page.PAGE.read_text() == page.render(record.read())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from signproxy.catalog.access import Client
+from signproxy.catalog.access import IcebergClient
 from signproxy.catalog.signer_grant import SignerGrant
 from signproxy.catalog.store_address import StoreAddress
 
@@ -14,7 +14,7 @@ LOCATION = "s3://lake/wh/ns/t"
 METADATA_LOCATION = f"{LOCATION}/metadata/00001-a.metadata.json"
 
 STORE = StoreAddress("us-west-2", "http://minio:9000", path_style=True)
-GRANT = SignerGrant(mount="https://sign.example/catalogs/lake/", prefix="lake", client=Client.JAVA)
+GRANT = SignerGrant(mount="https://sign.example/catalogs/lake/", prefix="lake", client=IcebergClient.JAVA)
 
 KEYS = {
     "s3.access-key-id": "AKIAIOSFODNN7EXAMPLE",

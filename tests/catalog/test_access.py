@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.catalog.access import Client, Offer, asks_for_signing, client_of, is_offered
+from signproxy.catalog.access import IcebergClient, Offer, asks_for_signing, client_of, is_offered
 
 
 @pytest.mark.parametrize(
     ("user_agent", "client_version", "expected"),
     (
-        ("PyIceberg/0.12.0", "0.14.1", Client.PYICEBERG),
-        ("pyiceberg/0.11.1", "", Client.PYICEBERG),
-        ("Apache-HttpClient/5.6 (Java/17.0.12)", "Apache Iceberg 1.12.0 (commit 212aa894)", Client.JAVA),
-        ("", "Apache Iceberg 1.9.2 (commit 071d5606)", Client.JAVA),
+        ("PyIceberg/0.12.0", "0.14.1", IcebergClient.PYICEBERG),
+        ("pyiceberg/0.11.1", "", IcebergClient.PYICEBERG),
+        ("Apache-HttpClient/5.6 (Java/17.0.12)", "Apache Iceberg 1.12.0 (commit 212aa894)", IcebergClient.JAVA),
+        ("", "Apache Iceberg 1.9.2 (commit 071d5606)", IcebergClient.JAVA),
         # A header that the user set stands for the client's own.
-        ("my-job/1.0", "Apache Iceberg unspecified", Client.JAVA),
-        ("GoIceberg/0.4.0", "0.14.1", Client.OTHER),
-        ("duckdb/v1.5.5", "", Client.OTHER),
-        ("", "", Client.OTHER),
-        ("Mozilla (like PyIceberg/0.12.0)", "", Client.OTHER),
+        ("my-job/1.0", "Apache Iceberg unspecified", IcebergClient.JAVA),
+        ("GoIceberg/0.4.0", "0.14.1", IcebergClient.OTHER),
+        ("duckdb/v1.5.5", "", IcebergClient.OTHER),
+        ("", "", IcebergClient.OTHER),
+        ("Mozilla (like PyIceberg/0.12.0)", "", IcebergClient.OTHER),
     ),
 )
-def test_a_client_is_known_by_what_it_sends(user_agent: str, client_version: str, expected: Client) -> None:
+def test_a_client_is_known_by_what_it_sends(user_agent: str, client_version: str, expected: IcebergClient) -> None:
     """PyIceberg needs what would be odd for all others."""
     assert client_of(user_agent, client_version) is expected
 

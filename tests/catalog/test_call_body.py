@@ -114,7 +114,7 @@ _REFUSED: tuple[tuple[CallKind, object], ...] = (
     (K.CREATE_NAMESPACE, {"namespace": []}),
     (K.CREATE_NAMESPACE, {"namespace": [""]}),
     (K.CREATE_NAMESPACE, {"namespace": [1]}),
-    # One level here, two for whoever splits it.
+    # One level here, two for a reader that splits it.
     (K.CREATE_NAMESPACE, {"namespace": ["a\x1fb"]}),
     (K.CREATE_NAMESPACE, {"namespace": ["a", "b\x1fc"]}),
     (K.CREATE_NAMESPACE, {"namespace": ["a/b"]}),
@@ -170,7 +170,7 @@ _REFUSED: tuple[tuple[CallKind, object], ...] = (
 
 @pytest.mark.parametrize(("kind", "body"), _REFUSED, ids=lambda value: str(value)[:40])
 def test_a_body_that_could_be_read_otherwise_is_refused(kind: CallKind, body: object) -> None:
-    """Whoever may change one table could name a second one that only the upstream sees."""
+    """A caller that may change one table could name a second one that only the upstream sees."""
     with pytest.raises(Refused) as refused:
         read(kind, body)
     assert refused.value.reason is Reason.MESSAGE_MALFORMED

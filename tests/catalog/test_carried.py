@@ -1,4 +1,4 @@
-"""What clients bring back: their own word, bounded; and what was sealed for them, to nobody else's use."""
+"""What clients bring back: their own word, bounded; and what was sealed for them, of no use to any other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signproxy.catalog.carried import (
     read_carried,
 )
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.learned.asked import Carried as CarriedOfGate
+from signproxy.inventory.learned.asked import SealedContext
 from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.sealing import MAX_SEALED, Purpose, Sealer, SealingSecret
 
@@ -134,8 +134,8 @@ def test_a_time_that_is_over_is_no_fault() -> None:
     assert contexts().open(context, "corp/alice", STAGED.until) is None
 
 
-def test_it_is_of_use_to_nobody_else() -> None:
-    """Whoever finds it in a log could write into a table that another is about to create."""
+def test_it_is_of_no_use_to_another_caller() -> None:
+    """A finder of it in a log could write into a table that another is about to create."""
     refused = refusal(contexts().seal(STAGED), principal="corp/bob")
     assert refused.reason is Reason.CONTEXT_INVALID
     assert refused.detail == "sealed for 'corp/alice'"
@@ -190,11 +190,11 @@ def test_a_create_ends_when_the_settings_say() -> None:
     assert contexts().until(NOW) == NOW + 3600
 
 
-def test_it_is_opened_when_somebody_asks() -> None:
+def test_it_is_opened_when_it_is_asked_for() -> None:
     """A broken context must not keep a job from its table, which is there by now and needs none."""
     good: CarriedContext = contexts().carried(contexts().seal(STAGED), "corp/alice", NOW)
     broken = contexts().carried("spc1.a.b", "corp/alice", NOW)
-    for_gate: CarriedOfGate = good
+    for_gate: SealedContext = good
     assert for_gate.staged == STAGED
     with pytest.raises(Refused, match="context_invalid"):
         _ = broken.staged

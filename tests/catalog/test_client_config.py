@@ -150,7 +150,7 @@ async def test_the_route_answers_for_the_warehouse_that_is_asked_for() -> None:
 
 
 async def test_no_host_header_changes_what_is_advertised() -> None:
-    """Whoever can set a Host could lead every client of a cache to his own signer."""
+    """A caller that can set a Host could lead every client of a cache to another signer."""
     async with Product().running() as product:
         _, plain = await _served(product)
         spoofed = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}

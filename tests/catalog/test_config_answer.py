@@ -12,9 +12,9 @@ from signproxy.catalog.client_config import SIGN_ROUTES, client_config
 from signproxy.catalog.config_answer import ADVERTISED, CREDENTIALS_ROUTE, DEFAULT_ROUTES, VIEW_ROUTES, config_answer
 from signproxy.errors import Reason, Refused
 from signproxy.policy.catalog import Catalog
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style
 
-MINIO = Storage("m", StorageKind.S3_COMPATIBLE, "r1", ("b",), (Endpoint("http", "minio:9000", (Style.PATH,)),))
+MINIO = Storage("m", StorageKind.S3_COMPATIBLE, "r1", ("b",), (S3Endpoint("http", "minio:9000", (Style.PATH,)),))
 CATALOG = Catalog("my lake", storages={"m": MINIO})
 
 
@@ -120,7 +120,7 @@ def test_the_usual_routes_are_the_specifications() -> None:
     }
 
 
-def test_whoever_did_not_ask_is_told_nothing_that_breaks_it() -> None:
+def test_a_client_that_did_not_ask_is_told_nothing_that_breaks_it() -> None:
     """iceberg-go and PyIceberg, each by another key."""
     overrides = told(NESSIE, delegation="vended-credentials")["overrides"]
     assert not {"s3.remote-signing-enabled", "s3.signer", "py-io-impl"} & overrides.keys()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from signproxy.catalog.answer import CHANGES, Change
+from signproxy.catalog.answer import CHANGES, AnswerChange
 from signproxy.catalog.call import CallKind
 from signproxy.catalog.client_properties import PASSED
 from signproxy.catalog.needs import PURGE, REPLACES_TABLE, RULES, TABLE_ARRIVES, VIEW_ARRIVES, Where
@@ -15,12 +15,12 @@ from signproxy.policy.privileges import Privilege
 PAGE = Path(__file__).parents[2] / "docs" / "facade.md"
 
 _ANSWER = {
-    Change.MERGED: "merged with signproxy's own",
-    Change.SIGNER: "keys out, signer in, learned from",
-    Change.LEARNED: "the table alone, learned from",
-    Change.FILTERED: "filtered",
-    Change.FIELDS: "known members",
-    Change.EMPTY: "no body",
+    AnswerChange.MERGED: "merged with signproxy's own",
+    AnswerChange.SIGNER: "keys out, signer in, learned from",
+    AnswerChange.LEARNED: "the table alone, learned from",
+    AnswerChange.FILTERED: "filtered",
+    AnswerChange.FIELDS: "known members",
+    AnswerChange.EMPTY: "no body",
 }
 _PLACE = {
     Where.NOWHERE: "",
@@ -78,14 +78,14 @@ def test_every_call_is_described_as_it_is_judged() -> None:
 
 
 def test_every_property_that_passes_is_described() -> None:
-    """An operator would look in vain for what his catalog sends."""
+    """An operator would look in vain for what the catalog sends."""
     section = PAGE.read_text().partition("## Client properties")[2].partition("\n## ")[0]
     named = re.findall(r"`([a-z0-9.\-]+)`", section.partition("pass:")[2].partition("\n\n")[0])
     assert sorted(named) == sorted(PASSED)
 
 
 def test_every_fault_of_an_upstream_is_described() -> None:
-    """Whoever is called at night looks here first."""
+    """An operator who is called at night looks here first."""
     page = PAGE.read_text()
     for reason in Reason:
         if reason.name.startswith("UPSTREAM_"):

@@ -33,7 +33,7 @@ NAMESPACES = {"namespaces": [["a"], ["a", "b"], ["c.d"]], "next-page-token": Non
 
 
 def test_what_may_be_seen_is_shown() -> None:
-    """A user would look in vain for his tables."""
+    """Users would look in vain for their tables."""
     assert told(TABLES) == TABLES
     assert told(NAMESPACES) == NAMESPACES
 

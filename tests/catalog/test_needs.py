@@ -109,7 +109,7 @@ def test_every_kind_has_a_rule() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in K if reads_body(kind)])
 def test_a_body_that_was_not_read_makes_a_call_no_easier(kind: CallKind) -> None:
-    """A slip of whoever reads the body must not open what the body would have closed."""
+    """A slip of the body's reader must not open what the body would have closed."""
     (need,) = needs(_call(kind), "parent=mine&purgeRequested=false", None)
     assert need.privileges
     if RULES[kind].where is Where.BODY:
@@ -157,7 +157,7 @@ def test_a_query_that_could_be_read_otherwise_is_refused(query: str) -> None:
     ),
 )
 def test_a_purge_is_recognised_in_every_spelling(query: str, *, expected: bool) -> None:
-    """Whoever may drop a table, but not delete its data, would delete it."""
+    """A caller that may drop a table, but not delete its data, would delete it."""
     assert purges(query) is expected
 
 

@@ -79,7 +79,7 @@ def _assert_no_secret(content: bytes) -> None:
 def test_no_key_survives_in_a_tables_answer(
     document: dict[str, Any], *, granted: bool, stored: bool, escaped: bool
 ) -> None:
-    """Whoever gets a key needs no signature, and nobody sees what it is used for."""
+    """A caller that gets a key needs no signature, and no event shows what it is used for."""
     inner = metadata(properties={"a": "b", "note": "not SEK-RIT"})
     content = _with_keys(document, {"metadata": inner, "metadata-location": None}, escaped=escaped)
     table = read_table(content, "ns", "t")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 import msgspec
 import pytest
 
-from signproxy.catalog.access import Client
+from signproxy.catalog.access import IcebergClient
 from signproxy.catalog.carried import read_carried
 from signproxy.catalog.signer_grant import SignerGrant, mount_of, variant_of
 from signproxy.inventory.learned.sighting import TableFacts
@@ -22,8 +22,8 @@ def facts(namespace: str = "ns", name: str = "t", identifier: str = "u-1") -> Ta
     return TableFacts(namespace, name, identifier, "s3://b/wh/t", {})
 
 
-@pytest.mark.parametrize("client", list(Client))
-def test_one_answer_serves_every_generation(client: Client) -> None:
+@pytest.mark.parametrize("client", list(IcebergClient))
+def test_one_answer_serves_every_generation(client: IcebergClient) -> None:
     """Java up to 1.11 and PyIceberg read these keys, 1.12 the switch alone; without one of them nothing is signed."""
     properties = msgspec.structs.replace(GRANT, client=client).properties(facts())
     assert {name: value for name, value in properties.items() if name != "s3.request-timeout"} == {
@@ -33,7 +33,7 @@ def test_one_answer_serves_every_generation(client: Client) -> None:
         "s3.signer.uri": "https://sign.example/base/catalogs/my%20lake/",
         "s3.signer.endpoint": "v1/my%20lake/namespaces/ns/tables/t/sign",
     }
-    assert ("s3.request-timeout" in properties) is (client is Client.PYICEBERG)
+    assert ("s3.request-timeout" in properties) is (client is IcebergClient.PYICEBERG)
 
 
 def test_what_would_win_over_the_sign_route_is_never_told() -> None:
@@ -87,7 +87,7 @@ def test_a_table_token_is_told_where_there_is_one() -> None:
 
 def test_pyicebergs_file_systems_are_told_apart() -> None:
     """One is shared by fsspec among tables of equal settings, and asks at the wrong table's endpoint."""
-    grant = msgspec.structs.replace(GRANT, client=Client.PYICEBERG)
+    grant = msgspec.structs.replace(GRANT, client=IcebergClient.PYICEBERG)
     uuids = [str(uuid.uuid4()) for _ in range(2000)]
     limits = [float(grant.properties(facts(identifier=each))["s3.request-timeout"]) for each in uuids]
     assert len(set(limits)) == len(uuids)
@@ -110,7 +110,7 @@ def test_a_variant_is_of_what_is_told() -> None:
         None,
         msgspec.structs.replace(GRANT, mount="https://other/"),
         msgspec.structs.replace(GRANT, prefix="other"),
-        msgspec.structs.replace(GRANT, client=Client.PYICEBERG),
+        msgspec.structs.replace(GRANT, client=IcebergClient.PYICEBERG),
         msgspec.structs.replace(GRANT, context={"signproxy-query": "q"}),
         msgspec.structs.replace(GRANT, context={"signproxy-application": "q"}),
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.catalog.store_address import StoreAddress, address_of, only_address
 from signproxy.policy.catalog import Catalog
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style, aws_endpoints
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style, aws_endpoints
 
 AWS = Storage("aws", StorageKind.AWS, "eu-west-1", ("one", "two"), aws_endpoints("eu-west-1"))
 PATH = Storage(
@@ -14,14 +14,14 @@ PATH = Storage(
     StorageKind.S3_COMPATIBLE,
     "r1",
     ("three",),
-    (Endpoint("http", "minio:9000", (Style.PATH, Style.VIRTUAL_HOST)),),
+    (S3Endpoint("http", "minio:9000", (Style.PATH, Style.VIRTUAL_HOST)),),
 )
 HOST = Storage(
     "host",
     StorageKind.S3_COMPATIBLE,
     "r2",
     ("four",),
-    (Endpoint("https", "s3.corp", (Style.VIRTUAL_HOST,)), Endpoint("http", "inner", (Style.PATH,))),
+    (S3Endpoint("https", "s3.corp", (Style.VIRTUAL_HOST,)), S3Endpoint("http", "inner", (Style.PATH,))),
 )
 
 
@@ -86,7 +86,7 @@ def test_a_listener_stands_in_for_the_store(address: StoreAddress) -> None:
 def test_a_listener_is_one_address_for_stores_of_one_region() -> None:
     """A default that is wrong for some bucket has its requests signed for another region."""
     listener = "http://127.0.0.1:8182"
-    near = Storage("near", StorageKind.S3_COMPATIBLE, "r1", ("near",), (Endpoint("http", "near", (Style.PATH,)),))
+    near = Storage("near", StorageKind.S3_COMPATIBLE, "r1", ("near",), (S3Endpoint("http", "near", (Style.PATH,)),))
     assert only_address(catalog(PATH, near)) is None
     assert only_address(catalog(PATH, near), listener) == StoreAddress("r1", listener, path_style=True)
     assert only_address(catalog(PATH, HOST), listener) is None

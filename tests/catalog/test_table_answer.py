@@ -76,7 +76,7 @@ def test_a_staged_table_has_no_metadata_location(missing: str | None) -> None:
 @pytest.mark.parametrize("grant", (GRANT, None))
 @pytest.mark.parametrize("store", (STORE, None))
 def test_keys_go_in_any_case(grant: SignerGrant | None, store: StoreAddress | None) -> None:
-    """Whoever gets a key needs no signature."""
+    """A caller that gets a key needs no signature."""
     content = b"".join(read(table(**{"vended-credentials": KEYS, "x": KEYS})).with_grant(store, grant))
     for value in KEYS.values():
         assert value.encode() not in content
@@ -142,8 +142,8 @@ def test_the_signer_is_told_to_whom_it_is_granted() -> None:
     assert answer["remote-signing-config"] == GRANT.signing_config
 
 
-def test_whoever_has_no_grant_is_told_of_the_store_alone() -> None:
-    """A client with keys of its own still has to find the store, which nobody else may name."""
+def test_a_caller_without_a_grant_is_told_of_the_store_alone() -> None:
+    """A client with keys of its own still has to find the store, which no other party may name."""
     answer = told(table(), grant=None)
     assert answer["config"] == {**_ADDRESS, "s3.delete-enabled": "false"}
     assert "remote-signing-config" not in answer

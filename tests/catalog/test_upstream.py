@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from signproxy.catalog.upstream import Question, Upstream, Whole, open_upstream
-from signproxy.catalog.upstream_spec import Effect, Times, UpstreamSpec
+from signproxy.catalog.upstream_spec import CallTimeouts, Effect, UpstreamSpec
 from signproxy.errors import Reason, Refused
 from signproxy.outbound.tls import no_tls
 from tests.authority import Authority
 from tests.catalog.scripted import Line, Scripted, answer, chunked, packed, scripted
 
-SPEC = UpstreamSpec("lake", "", times=Times(connect=1.0, answer=0.3, read=0.3, load=0.5))
+SPEC = UpstreamSpec("lake", "", times=CallTimeouts(connect=1.0, answer=0.3, read=0.3, load=0.5))
 GET = Question("GET", "v1/namespaces", [])
 COMMIT = Question("POST", "v1/namespaces/n/tables/t", [], Effect.CHANGE, Whole(b"{}"))
 PLAN = Question("POST", "v1/namespaces/n/tables/t/plan", [], Effect.NONE, Whole(b"{}"))
@@ -113,7 +113,7 @@ class TestWhatIsSent:
         assert "cookie" not in other.last.headers
 
     async def test_a_proxy_of_the_environment_is_not_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whoever sets a variable of the process would be sent every caller's token."""
+        """A user who sets a variable of the process would be sent every caller's token."""
         async with scripted() as proxy, pair() as (other, upstream):
             for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
                 monkeypatch.setitem(os.environ, name, proxy.url)
@@ -210,7 +210,7 @@ class TestWhatComesBack:
 class TestFaults:
     """What a caller is told decides whether it deletes the files of a commit that was made."""
 
-    async def test_nobody_listens(self) -> None:
+    async def test_nothing_listens(self) -> None:
         """A catalog that restarts would fail jobs that could have waited."""
         async with scripted() as other:
             url = other.url
@@ -328,7 +328,7 @@ class TestFaults:
 
     async def test_a_full_pool_is_no_connection(self) -> None:
         """Calls would pile up behind a catalog that hangs, and a commit in the queue would count as sent."""
-        times = Times(connect=0.1, answer=2.0, read=2.0)
+        times = CallTimeouts(connect=0.1, answer=2.0, read=2.0)
         async with pair(connections=1, times=times) as (other, upstream):
 
             async def wait(line: Line) -> None:
@@ -358,7 +358,7 @@ class TestFaults:
 
     async def test_who_goes_away_ends_the_call(self) -> None:
         """A catalog would plan scans for clients that are gone."""
-        async with pair(times=Times()) as (other, upstream):
+        async with pair(times=CallTimeouts()) as (other, upstream):
 
             async def wait(line: Line) -> None:
                 await asyncio.sleep(10)
@@ -372,7 +372,7 @@ class TestFaults:
 
 
 class TestTls:
-    """The token goes to whoever shows the right certificate, and to nobody else."""
+    """The token goes to the server that shows the right certificate, and to no other."""
 
     async def test_a_certificate_of_the_given_authority_is_trusted(self, tmp_path: Path) -> None:
         """A catalog with a certificate of the company's own could not be used."""
@@ -386,9 +386,9 @@ class TestTls:
 
     @pytest.mark.parametrize("hosts", ((), ("catalog.example",)))
     async def test_any_other_certificate_is_not(self, hosts: tuple[str, ...], tmp_path: Path) -> None:
-        """Whoever stands between the two would get the tokens of all callers."""
+        """A host between the two would get the tokens of all callers."""
         authority = Authority()
-        # Signed by somebody else, or made out to somebody else.
+        # Signed by another authority, or made out to another host.
         trusted = authority.pem if hosts else Authority().pem
         context = server_context(authority, tmp_path, *hosts)
         async with scripted(context) as other, asking(other.url, ca=trusted) as upstream:

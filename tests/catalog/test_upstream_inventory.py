@@ -12,7 +12,7 @@ import pytest
 from signproxy.catalog import upstream_inventory
 from signproxy.catalog.upstream import open_upstream
 from signproxy.catalog.upstream_inventory import ATTEMPTS, LONGEST_PAUSE, UpstreamInventory
-from signproxy.catalog.upstream_spec import InventorySpec, Secret, Times, UpstreamSpec
+from signproxy.catalog.upstream_spec import CallTimeouts, InventorySpec, Secret, UpstreamSpec
 from signproxy.catalog.upstreams import Bound
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.learned.sighting import TableFacts
@@ -52,7 +52,7 @@ class Taken:
 async def taken(catalog: LaxCatalog) -> AsyncIterator[Taken]:
     async with scripted() as upstream:
         upstream.script = catalog
-        spec = UpstreamSpec("lake", upstream.url, prefix="up", separator="%1F", times=Times(1.0, 1.0, 1.0, 1.0))
+        spec = UpstreamSpec("lake", upstream.url, prefix="up", separator="%1F", times=CallTimeouts(1.0, 1.0, 1.0, 1.0))
         bound = Bound(await open_upstream(spec))
         try:
             yield Taken(upstream, bound)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from signproxy.catalog.upstream import Upstream, open_upstream
-from signproxy.catalog.upstream_spec import ExchangedToken, Secret, ServiceToken, Times, UpstreamSpec
+from signproxy.catalog.upstream_spec import CallTimeouts, ExchangedToken, Secret, ServiceToken, UpstreamSpec
 from signproxy.errors import Reason, Refused
 from tests.catalog.scripted import Asked, Line, Scripted, answer, scripted
 
@@ -30,7 +30,7 @@ async def exchanging(*, seconds: float = 20.0, **changes: object) -> AsyncIterat
     async with scripted() as server:
         settings = ExchangedToken(f"{server.url}/token", "sign proxy", Secret("pass:word/"), "catalog", "a b")
         forwarding = msgspec.structs.replace(settings, **changes)
-        times = Times(connect=seconds, load=seconds)
+        times = CallTimeouts(connect=seconds, load=seconds)
         upstream = await open_upstream(UpstreamSpec("lake", "http://127.0.0.1:1", forwarding=forwarding, times=times))
         try:
             yield server, upstream

@@ -12,12 +12,12 @@ import pytest
 from signproxy.catalog.flights import Flights
 from signproxy.catalog.travel import back, onward
 from signproxy.catalog.upstream import Question
-from signproxy.catalog.upstream_spec import Times, UpstreamSpec
+from signproxy.catalog.upstream_spec import CallTimeouts, UpstreamSpec
 from signproxy.catalog.upstreams import Bound, Upstreams
 from signproxy.errors import Reason, Refused
 from tests.catalog.scripted import Asked, Line, Scripted, answer, error, scripted
 
-TIMES = Times(connect=1.0, answer=1.0, read=1.0, load=0.5)
+TIMES = CallTimeouts(connect=1.0, answer=1.0, read=1.0, load=0.5)
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ class TestHeaders:
         assert onward([(name, "v") for name in names], frozenset(names)) == []
 
     def test_what_connection_names_ends_with_it(self) -> None:
-        """RFC 9110, section 7.6.1; whoever sends both expects the header to be gone."""
+        """RFC 9110, section 7.6.1; a client that sends both expects the header to be gone."""
         given = [("Connection", "close, X-Iceberg-A"), ("x-iceberg-a", "1"), ("X-Iceberg-B", "2")]
         assert onward(given, frozenset()) == [("X-Iceberg-B", "2")]
 
@@ -312,7 +312,7 @@ class TestExchangedOnReload:
             await upstreams.aclose()
 
     async def test_a_call_under_way_ends_where_it_began(self) -> None:
-        """A commit would be cut off, and nobody would know whether it was made."""
+        """A commit would be cut off, and the client could not know whether it was made."""
         async with scripted() as server:
             upstreams = Upstreams()
             spec = UpstreamSpec("lake", server.url)
@@ -367,7 +367,7 @@ class TestExchangedOnReload:
 
 
 async def test_flights_end_with_their_owner() -> None:
-    """A worker that stops would leave tasks behind that nobody waits for."""
+    """A worker that stops would leave tasks behind that nothing waits for."""
     flights: Flights[str, int] = Flights()
 
     async def never() -> int:

@@ -1,4 +1,4 @@
-"""`signproxy audit`: what is wrong with a trail is told exactly, and nothing in it acts on whoever looks at it."""
+"""`signproxy audit`: what is wrong with a trail is told exactly, and nothing in it acts on the terminal."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_directory_without_segments_is_not_whole(
 def test_nothing_in_the_trail_acts_on_the_terminal(
     life: Life, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever may ask for a key could clear the screen of whoever investigates it, or hide what it says."""
+    """A caller chooses a key's name: it could clear the auditor's screen, or hide what the trail says."""
     life.write(1, key=HOSTILE, principal=HOSTILE, user_agent=HOSTILE, request_id=HOSTILE, detail=HOSTILE)
     life.sink.close()
     word, *flags = command
@@ -96,7 +96,7 @@ def test_nothing_in_the_trail_acts_on_the_terminal(
 
 
 def test_an_event_is_shown_with_what_its_reason_means(life: Life, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever has an id from a store's log would search through archives by hand."""
+    """An auditor with an id from a store's log would search through archives by hand."""
     life.rotate(3)
     line = json.loads(life.write(2, reason="no_write_data", request_id="r-77").splitlines()[0])
     for wanted in (line["event_id"], "r-77"):

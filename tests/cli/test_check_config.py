@@ -232,7 +232,7 @@ def test_the_command_line_of_a_start_can_be_checked(installation: Path, capsys: 
 def test_secrets_that_others_can_read_are_a_warning(
     installation: Path, short: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every process of the machine could sign, and nobody would look."""
+    """Every process of the machine could sign, without a warning."""
     short.chmod(0o755)
     for name in ("signproxy.yaml", "policy.yaml", "secret", "id", "key"):
         (short / name).write_text((installation.parent / name).read_text())
@@ -254,7 +254,7 @@ def test_secrets_that_are_not_there_yet_are_a_warning(installation: Path, capsys
 def test_mounts_that_never_change_are_a_warning(
     installation: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A revoked grant would stay in force until the next restart, and nobody would know why."""
+    """A revoked grant would stay in force until the next restart, without a reason in sight."""
     policy = installation.parent / "policy.yaml"
     info = installation.parent / "mountinfo"
     info.write_text(f"30 22 0:3 /..2026_01_01/policy.yaml {policy} ro shared:2 - tmpfs tmpfs rw\n")

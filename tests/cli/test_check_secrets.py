@@ -34,7 +34,7 @@ def test_a_file_that_is_no_secret_is_told(
 def test_a_good_secret_is_not_talked_about(
     installation: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A warning at every release is one that nobody reads."""
+    """A warning at every release is not read."""
     (tmp_path / "secret").write_bytes(b"x" * 32)
     (tmp_path / "secret").chmod(0o600)
     found = check(installation, capsys, "context.table_tokens=true", f"context.secret_files={tmp_path / 'secret'}")
@@ -42,7 +42,7 @@ def test_a_good_secret_is_not_talked_about(
 
 
 def test_a_secret_that_ends_with_the_process_is_told(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A job would fail by the replica that it meets, and nobody would know why."""
+    """A job would fail or not by the replica that it meets, and no message would say why."""
     (warning,) = check(installation, capsys, "context.table_tokens=true")["warnings"]
     assert warning["path"] == "context.secret_files"
     assert "table tokens are nothing to this sidecar after a restart, and to any other" in warning["problem"]

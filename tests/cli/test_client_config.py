@@ -236,7 +236,7 @@ def test_every_form_is_read_as_the_same_configuration(
 
 
 def test_every_form_has_a_reader() -> None:
-    """A form that nobody reads back may hold anything."""
+    """A form that is never read back may hold anything."""
     assert [(client, form) for client, forms in FORMATS.items() for form in forms] == list(READERS)
 
 
@@ -334,7 +334,7 @@ SPARK = """\
 
 
 def test_a_page_begins_with_what_saves_an_evening(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever pastes the rest without it finds out by failing."""
+    """A user who pastes the rest without it finds out when the job fails."""
     text = printed(installation, capsys, "--client", "spark", "--catalog", "lake")
     assert text.startswith(SPARK)
     assert text.splitlines()[len(SPARK.splitlines())].startswith("spark.jars.packages ")
@@ -426,7 +426,7 @@ def test_what_cannot_be_configured_is_told(
 
 
 def test_a_spark_version_is_sparks(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It would be ignored, and whoever gave it would think otherwise."""
+    """It would be ignored, and the operator who gave it would think otherwise."""
     told = refused(installation, capsys, "--client", "pyiceberg", "--spark-version", "3.5")
     assert "--spark-version: goes with --client spark" in told
 

@@ -163,7 +163,7 @@ def test_no_endpoint_begins_with_a_slash() -> None:
 def test_the_store_is_addressed_as_the_policy_says(
     client: Client, site: dict[str, str | bool], expected: dict[str, str]
 ) -> None:
-    """A request to another host, or with its bucket in another place, is refused as nobody's."""
+    """A request to another host, or with its bucket in another place, belongs to no storage and is refused."""
     declared = Site(catalog="lake", public_url="http://h", **site)  # type: ignore[arg-type]  # fields by name
     for connection in (facade(client, site=declared), direct(client, site=declared)):
         properties = configuration(connection)
@@ -264,7 +264,7 @@ def test_the_longest_word_is_taken() -> None:
 
 
 def test_other_clients_take_names_that_spark_does_not() -> None:
-    """A catalog with a dot in its name could be used by nobody."""
+    """A catalog with a dot in its name could not be used at all."""
     for client in (Client.FLINK, Client.PYICEBERG):
         assert facade(client, name="a.b").called == "a.b"
     assert facade(Client.SPARK, name="prod").called == "prod"
@@ -330,7 +330,7 @@ def test_a_version_is_known_by_its_first_two_numbers(text: str, expected: str | 
 def test_notes_are_those_of_the_connection(
     connection: Connection, present: tuple[str, ...], absent: tuple[str, ...]
 ) -> None:
-    """A page of warnings that are another client's is a page that nobody reads."""
+    """A page of warnings that are another client's is not read."""
     text = "\n".join(notes(connection))
     lowered = text.lower()
     assert [word for word in present if word.lower() not in lowered] == []

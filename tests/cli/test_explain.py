@@ -85,7 +85,7 @@ def test_the_s3_listener_is_explained_too(
 
 
 def test_a_request_to_the_s3_listener_names_no_table(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever names one would be told of a decision that is never made."""
+    """An operator who names one would be told of a decision that is never made."""
     words = ("--principal", "idp/ann", "--uri", "s3://acme-lake/a", "--catalog", "lake")
     assert explain(installation, *words) == 1
     assert "names no catalog and no table" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from typing import Self
 import pytest
 
 from signproxy.cli import main, wait
-from signproxy.cli.probe import DEFAULT_HOST, DEFAULT_PORT, MAX_ANSWER, Address, address_of, arguments, ask
+from signproxy.cli.probe import DEFAULT_HOST, DEFAULT_PORT, MAX_ANSWER, ProbeAddress, address_of, arguments, ask
 from signproxy.config.settings import AdminSettings
 from signproxy.errors import SettingsInvalid
 from tests.identity.test_fetch import certificate
@@ -101,38 +101,43 @@ def test_the_defaults_are_those_of_the_settings() -> None:
     """A healthcheck without options would ask another port than the server listens on."""
     admin = AdminSettings()
     assert (admin.host, admin.port) == (DEFAULT_HOST, DEFAULT_PORT)
-    assert address_of(options(), {}) == Address(admin.host, admin.port)
+    assert address_of(options(), {}) == ProbeAddress(admin.host, admin.port)
 
 
 @pytest.mark.parametrize(
     ("words", "environ", "file", "expected"),
     (
-        ([], {}, "admin: {host: 10.0.0.5, port: 9000}", Address("10.0.0.5", 9000)),
+        ([], {}, "admin: {host: 10.0.0.5, port: 9000}", ProbeAddress("10.0.0.5", 9000)),
         # What a server listens on everywhere is asked where only it can answer.
-        ([], {}, "admin: {host: 0.0.0.0, port: 9000}", Address("127.0.0.1", 9000)),
-        ([], {}, "admin: {host: '::'}", Address("::1", 9181)),
-        ([], {}, "admin: {tls: {cert_file: c.pem, key_file: k.pem}}", Address(tls=True)),
-        ([], {"SIGNPROXY__ADMIN__PORT": "9001"}, "admin: {host: 10.0.0.5, port: 9000}", Address("10.0.0.5", 9001)),
-        ([], {"SIGNPROXY__ADMIN__HOST": "::1", "SIGNPROXY__ADMIN__TLS__CERT_FILE": "c"}, "", Address("::1", tls=True)),
-        (["--admin", "localhost:9002"], {"SIGNPROXY__ADMIN__PORT": "9001"}, "", Address("localhost", 9002)),
-        (["--admin", "[::1]:9002"], {}, "", Address("::1", 9002)),
-        (["--admin", "0.0.0.0:9002"], {}, "", Address("127.0.0.1", 9002)),
-        (["--socket", "/run/admin.sock"], {"SIGNPROXY__ADMIN__PORT": "x"}, "", Address(unix="/run/admin.sock")),
-        (["--url", "http://127.0.0.1:9003"], {"SIGNPROXY__ADMIN__PORT": "x"}, "", Address("127.0.0.1", 9003)),
-        (["--url", "https://signproxy.ops.svc/"], {}, "", Address("signproxy.ops.svc", 443, tls=True)),
-        (["--url", "http://[::1]:9003"], {}, "", Address("::1", 9003)),
-        (["--url", "http://[::1]"], {}, "", Address("::1", 80)),
+        ([], {}, "admin: {host: 0.0.0.0, port: 9000}", ProbeAddress("127.0.0.1", 9000)),
+        ([], {}, "admin: {host: '::'}", ProbeAddress("::1", 9181)),
+        ([], {}, "admin: {tls: {cert_file: c.pem, key_file: k.pem}}", ProbeAddress(tls=True)),
+        ([], {"SIGNPROXY__ADMIN__PORT": "9001"}, "admin: {host: 10.0.0.5, port: 9000}", ProbeAddress("10.0.0.5", 9001)),
+        (
+            [],
+            {"SIGNPROXY__ADMIN__HOST": "::1", "SIGNPROXY__ADMIN__TLS__CERT_FILE": "c"},
+            "",
+            ProbeAddress("::1", tls=True),
+        ),
+        (["--admin", "localhost:9002"], {"SIGNPROXY__ADMIN__PORT": "9001"}, "", ProbeAddress("localhost", 9002)),
+        (["--admin", "[::1]:9002"], {}, "", ProbeAddress("::1", 9002)),
+        (["--admin", "0.0.0.0:9002"], {}, "", ProbeAddress("127.0.0.1", 9002)),
+        (["--socket", "/run/admin.sock"], {"SIGNPROXY__ADMIN__PORT": "x"}, "", ProbeAddress(unix="/run/admin.sock")),
+        (["--url", "http://127.0.0.1:9003"], {"SIGNPROXY__ADMIN__PORT": "x"}, "", ProbeAddress("127.0.0.1", 9003)),
+        (["--url", "https://signproxy.ops.svc/"], {}, "", ProbeAddress("signproxy.ops.svc", 443, tls=True)),
+        (["--url", "http://[::1]:9003"], {}, "", ProbeAddress("::1", 9003)),
+        (["--url", "http://[::1]"], {}, "", ProbeAddress("::1", 80)),
         # Settings that the server would refuse, or that were broken after its start, are not this command's.
-        ([], {}, "admin: {port: 9000}\nlisten: {prot: 1}\n", Address(port=9000)),
-        ([], {}, "admin: [", Address()),
-        ([], {}, "admin: 1", Address()),
-        ([], {}, "- a list", Address()),
-        ([], {}, "a: &a [*a]", Address()),
-        ([], {}, "admin: {tls: on}", Address()),
+        ([], {}, "admin: {port: 9000}\nlisten: {prot: 1}\n", ProbeAddress(port=9000)),
+        ([], {}, "admin: [", ProbeAddress()),
+        ([], {}, "admin: 1", ProbeAddress()),
+        ([], {}, "- a list", ProbeAddress()),
+        ([], {}, "a: &a [*a]", ProbeAddress()),
+        ([], {}, "admin: {tls: on}", ProbeAddress()),
     ),
 )
 def test_the_listener_is_found(
-    words: list[str], environ: dict[str, str], file: str, expected: Address, tmp_path: Path
+    words: list[str], environ: dict[str, str], file: str, expected: ProbeAddress, tmp_path: Path
 ) -> None:
     """In a container the same variables and the same file configure the server and its probe."""
     settings = tmp_path / "signproxy.yaml"
@@ -156,7 +161,7 @@ def test_the_listener_is_found(
     ),
 )
 def test_a_listener_that_cannot_be_asked_is_told(words: list[str], environ: dict[str, str], told: str) -> None:
-    """A probe that asks nobody fails for a reason that one searches for in the wrong place."""
+    """A probe that asks no listener fails for a reason that operators search for in the wrong place."""
     with pytest.raises(SettingsInvalid, match=re.escape(told)):
         address_of(options(*words), environ)
 
@@ -242,27 +247,27 @@ def test_what_speaks_no_http_is_told(said: bytes) -> None:
     with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        answer = ask(Address(port=server.server_address[1]), "/readyz", 10.0)
+        answer = ask(ProbeAddress(port=server.server_address[1]), "/readyz", 10.0)
         thread.join()
     assert (answer.status, answer.good) == (0, False)
     assert "no HTTP server" in answer.lines[0]
 
 
 def test_a_server_that_is_not_there_or_hangs_is_told(tmp_path: Path) -> None:
-    """A probe must come back before whoever asked for it kills it."""
+    """A probe must come back before the kubelet that asked for it kills it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        closed = Address(port=free.getsockname()[1])
+        closed = ProbeAddress(port=free.getsockname()[1])
         assert ask(closed, "/readyz", 1.0).lines == (f"http://127.0.0.1:{closed.port}: Connection refused",)
-    missing = ask(Address(unix=str(tmp_path / "none.sock")), "/readyz", 1.0)
+    missing = ask(ProbeAddress(unix=str(tmp_path / "none.sock")), "/readyz", 1.0)
     assert missing.lines == (f"{tmp_path / 'none.sock'}: No such file or directory",)
     with _silent() as port:
-        answer = ask(Address(port=port), "/readyz", 0.1)
+        answer = ask(ProbeAddress(port=port), "/readyz", 0.1)
         assert answer.status == 0
         assert "timed out" in answer.lines[0]
-        assert ask(Address("::1", 9), "/readyz", 0.1).status == 0
-        assert ask(Address("localhost", port), "/readyz", 0.1).status == 0
-    assert ask(Address("a" * 300), "/readyz", 0.1).status == 0
+        assert ask(ProbeAddress("::1", 9), "/readyz", 0.1).status == 0
+        assert ask(ProbeAddress("localhost", port), "/readyz", 0.1).status == 0
+    assert ask(ProbeAddress("a" * 300), "/readyz", 0.1).status == 0
 
 
 def test_a_server_that_trickles_is_given_up() -> None:
@@ -281,7 +286,7 @@ def test_a_server_that_trickles_is_given_up() -> None:
     with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        answer = ask(Address(port=server.server_address[1]), "/readyz", 0.2)
+        answer = ask(ProbeAddress(port=server.server_address[1]), "/readyz", 0.2)
         thread.join()
     assert "timed out" in answer.lines[0]
 
@@ -310,7 +315,7 @@ def test_waiting_ends_with_the_first_good_answer(capsys: pytest.CaptureFixture[s
 
 
 def test_waiting_begins_before_the_server_does() -> None:
-    """That is the point of it: nobody has opened the port yet."""
+    """That is the point of it: the port is not open yet."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

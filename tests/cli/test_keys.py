@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from signproxy.cli import main
-from signproxy.cli.key_forms import Endpoint, variables
-from signproxy.cli.key_request import Key, Refusal, address_of, ask, is_exposed
+from signproxy.cli.key_forms import KeyEndpoint, variables
+from signproxy.cli.key_request import Key, KeyRefusal, address_of, ask, is_exposed
 from signproxy.errors import Invalid
 from signproxy.model import KeyScope
 from tests.product import token_of
@@ -156,7 +156,7 @@ async def test_the_token_may_be_in_a_file_or_another_variable(
 
 
 async def test_a_refusal_is_told_with_its_request(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever is refused could not be helped by whoever reads the log."""
+    """An operator who reads the log could not help a caller that is refused."""
     async with Issuing().running() as product:
         assert await issue(product, "--catalog", "hidden") == 1
         out, err = capsys.readouterr()
@@ -166,7 +166,7 @@ async def test_a_refusal_is_told_with_its_request(capsys: pytest.CaptureFixture[
 
 
 async def test_a_catalogs_address_may_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever is given the address that his catalog has could not use it here."""
+    """A user who is given the catalog's address could not use it here."""
     async with Issuing().running() as product:
         url = f"{product.url}/catalogs/located/"
         assert await asyncio.to_thread(main, ["keys", "issue", "--url", url, "--format", "json"]) == 0
@@ -276,7 +276,7 @@ def test_what_is_no_signproxy_is_told(answer: bytes, told: str, capsys: pytest.C
     assert asked[0].startswith(b"POST /v1/s3-keys HTTP/1.1\r\n")
 
 
-def test_nobody_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """A client would be told of a refused key, where signproxy is not running."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -311,7 +311,7 @@ def test_a_token_that_could_end_a_header_is_not_sent() -> None:
     ),
 )
 def test_a_token_in_the_clear_is_warned_of(url: str, exposed: bool) -> None:
-    """Nobody would notice that others on the way can read token and key."""
+    """Others on the way could read token and key without a warning."""
     assert is_exposed(address_of(url)) is exposed
 
 
@@ -337,7 +337,7 @@ def test_a_private_authority_is_trusted_where_it_is_named(monkeypatch: pytest.Mo
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     for ca_file in ("", str(tmp_path / "ca.pem")):
-        assert isinstance(ask(address_of(f"https://127.0.0.1:{port}"), "x", {}, ca_file), Refusal)
+        assert isinstance(ask(address_of(f"https://127.0.0.1:{port}"), "x", {}, ca_file), KeyRefusal)
     assert asked == [None, str(tmp_path / "ca.pem")]
 
 
@@ -349,7 +349,7 @@ def test_a_key_is_not_shown_by_accident() -> None:
 def test_variables_are_quoted() -> None:
     """What a server answers would be run by the shell that takes it."""
     evil = Key("a", "$(touch x)", "`b`; c", "")
-    lines = "\n".join(variables(evil, Endpoint("http://h/$(d)", "r")))
+    lines = "\n".join(variables(evil, KeyEndpoint("http://h/$(d)", "r")))
     shown = subprocess.run(
         ["/bin/sh", "-c", f"{lines}\nenv"], env={}, capture_output=True, text=True, check=True, timeout=30
     )

@@ -83,7 +83,7 @@ def test_invalid_input_is_told(words: list[str], told: str, capsys: pytest.Captu
 
 
 def test_control_characters_of_input_are_shown_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
-    """A file name or value from somebody else would act on the operator's terminal."""
+    """A file name or value from another party would act on the operator's terminal."""
     assert main(["serve", "--set", "log.\x1b]0;owned\x07\u202e=x"]) == 1
     told = capsys.readouterr().err
     assert "\\x1b]0;owned\\x07\\u202e" in told
@@ -125,7 +125,7 @@ def test_a_reader_that_leaves_is_no_fault() -> None:
 
 
 def test_ctrl_c_is_no_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever changes his mind would get a stack trace."""
+    """A user who interrupts a command would get a stack trace."""
 
     class Interrupted(io.StringIO):
         def read(self, _size: int | None = -1) -> str:

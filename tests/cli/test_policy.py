@@ -105,7 +105,7 @@ def test_securables_are_named_as_events_name_them(installation: Path, capfd: pyt
         + "volumes: [{name: stage, storage: main, bucket: acme-lake, prefix: stage}]\n"
     )
     lines = [line for line in of_kind(export(installation, capfd), "grant") if line["via_role"] == "alone"]
-    # Nobody has the role, and nothing poses as somebody who has.
+    # No principal has the role, and nothing poses as one that has.
     assert [line.get("principal", line.get("principal_role")) for line in lines] == [None, None, None]
     assert [line["resource"] for line in lines] == [
         "namespace:lake.sales",
@@ -273,7 +273,7 @@ def test_inventories_are_patched_line_by_line(installation: Path, capfd: pytest.
 
 
 def test_what_the_policy_does_not_hold_any_more_is_told(installation: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Somebody would believe that a grant is gone which stands under another name."""
+    """An operator would believe that a grant is gone which stands under another name."""
     patched = patch(
         installation.parent,
         policy_rev="0123456789abcdef",

@@ -122,7 +122,7 @@ def test_json_is_for_tools(installation: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_defaults_are_those_of_the_code(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in force where nobody says anything would be what somebody said."""
+    """A default would be shown as a value that the operator set."""
     monkeypatch.setenv("SIGNPROXY__LISTEN__PORT", "1")
     text = printed(capsys, "--defaults")
     assert "port: 8181  # default" in text
@@ -135,7 +135,7 @@ def test_defaults_are_those_of_the_code(capsys: pytest.CaptureFixture[str], monk
 def test_settings_that_contradict_each_other_are_printed_all_the_same(
     installation: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever looks for the reason of a fault would be refused because of the fault."""
+    """An operator who looks for the reason of a fault would be refused because of the fault."""
     assert main(["print-config", "--config", str(installation), "--admin", "127.0.0.1:8181"]) == 1
     captured = capsys.readouterr()
     assert "port: 8181  # command line" in captured.out

@@ -12,14 +12,16 @@ from signproxy.errors import Invalid
 
 
 class Typed(io.StringIO):
-    """A terminal at which somebody types."""
+    """A terminal at which a user types."""
 
     def isatty(self) -> bool:
         """Tell that it is one."""
         return True
 
 
-def test_whoever_types_is_told_how_to_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_user_who_types_is_told_how_to_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command would seem to hang."""
     monkeypatch.setattr("sys.stdin", Typed("x" * 32))
     assert read_token(None, 100) == "x" * 32

@@ -118,7 +118,7 @@ def test_inspect_names_the_check_that_fails(
     stdin: io.StringIO,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nobody would know why a token is refused."""
+    """No message would say why a token is refused."""
     give(stdin, signed(**claims))
     assert main(["token", "inspect", "--config", str(installation), "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
@@ -180,7 +180,7 @@ def test_acting_claims_are_neutralised(
 def test_an_unusable_issuer_is_named_as_in_the_settings(
     setting: str, told: str, installation: Path, stdin: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An operator would search for a key that he did not write."""
+    """An operator would search for a key that is not in the file."""
     give(stdin, signed())
     words = ["token", "inspect", "--config", str(installation), "--set", f"identity.issuers.idp.{setting}"]
     assert main(words) == 1

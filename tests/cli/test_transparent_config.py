@@ -83,7 +83,7 @@ def test_no_page_holds_a_secret(
 def test_every_page_says_how_a_key_is_issued(
     client: Transparent, form: Format, installation: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A client would have to be given a key, and nobody is told where one comes from."""
+    """A client would have to be given a key, and no message says where one comes from."""
     words = ["--client", client.value, "--format", form.value, "--token-variable", "MY_TOKEN"]
     (command,) = commands(printed(installation, capsys, *words))
     assert command[:3] == ["signproxy", "keys", "issue"]
@@ -129,7 +129,7 @@ def test_notes_fit_a_terminal(client: Transparent, form: Format) -> None:
 def test_a_client_is_told_how_long_its_key_lives(
     client: Transparent, installation: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A job would end in the middle, and nobody knows why."""
+    """A job would end in the middle, without a reason in sight."""
     text = printed(installation, capsys, "--client", client.value)
     assert ("lives for 900 s at most, and is not renewed" in text) is not client.renews
     assert ("and again before one ends" in text) is client.renews
@@ -159,7 +159,7 @@ def test_sdks_read_their_profile(client: Transparent, tmp_path: Path, monkeypatc
     assert found["s3"] == {"addressing_style": "path", "signature_version": "s3v4"}
     session.set_credentials("SPK1A", "geheim", "spk1.a.b")
     made = session.create_client("s3", region_name="us-east-1")
-    # In this region SDKs go on presigning with version 2, which nobody here knows.
+    # In this region SDKs go on presigning with version 2, which is not understood here.
     url = made.generate_presigned_url("get_object", Params={"Bucket": "b", "Key": "k"})
     assert "X-Amz-Signature=" in url
     assert shlex.split(found["credential_process"])[-2:] == ["--format", "process"]
@@ -167,7 +167,7 @@ def test_sdks_read_their_profile(client: Transparent, tmp_path: Path, monkeypatc
 
 
 def test_boto3_makes_the_client_that_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that does not run is found out by whoever pastes it."""
+    """Code that does not run is found out by the user who pastes it."""
     key = {"Version": 1, "AccessKeyId": "SPK1A", "SecretAccessKey": "geheim", "SessionToken": "spk1.a.b"}
     (tmp_path / "key").write_text(json.dumps(key))
     (tmp_path / "config").write_text(f"[profile signproxy]\ncredential_process = cat {tmp_path}/key\n")

@@ -1,4 +1,4 @@
-"""What works and is worth a word: files that others can read, or that nobody can."""
+"""What works and is worth a word: files that others can read, or that cannot be read at all."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def advised(directory: Path, file: str = "") -> list[str]:
 
 
 def test_well_kept_files_are_not_talked_about(directory: Path) -> None:
-    """A warning at every start is one that nobody reads."""
+    """A warning at every start is one that is not read."""
     assert advised(directory, str(directory / "s.yaml")) == []
 
 
 def test_secrets_that_everybody_can_read_are_told(directory: Path) -> None:
-    """Every other process of the machine could sign, and nobody would look."""
+    """Every other process of the machine could sign, without a warning."""
     for file in SECRET:
         (directory / file).chmod(0o644)
     told = "can be read by every user here (mode 0644); in Kubernetes, set defaultMode: 0440"
@@ -120,7 +120,7 @@ def test_missing_files_are_told(directory: Path) -> None:
     ]
 
 
-def test_files_of_somebody_else_are_told(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_user_are_told(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A volume without `fsGroup` is the commonest reason for a secret that cannot be read."""
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "key" and access(path, mode))
@@ -145,7 +145,7 @@ def test_frozen_mounts_are_told(directory: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("mode", "told"), ((0o755, False), (0o777, True), (0o1777, False), (0o2777, True)))
 def test_a_socket_that_others_can_replace_is_told(directory: Path, mode: int, told: bool) -> None:
-    """Whoever puts a socket of his own in its place is sent the tokens of all clients."""
+    """A user who puts another socket in its place is sent the tokens of all clients."""
     (directory / "run").mkdir()
     (directory / "run").chmod(mode)
     (directory / "s.yaml").write_text(SETTINGS.replace("listen: {", "listen: {socket: run/s.sock, "))
@@ -156,7 +156,7 @@ def test_a_socket_that_others_can_replace_is_told(directory: Path, mode: int, to
 
 
 def test_every_file_of_the_settings_is_known() -> None:
-    """A new setting would name a secret that nobody watches over."""
+    """A new setting would name a secret that no rule watches over."""
     found = {f"{struct.__name__}.{name}" for struct, name in _declared(inspect.type_info(Settings))}
     known = {f"{struct.__name__}.{name}" for struct, name in SECRETS | WRITTEN}
     assert known < found

@@ -311,5 +311,5 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
     ),
 )
 def test_contradictions_are_refused(tmp_path: Path, text: str, findings: list[str]) -> None:
-    """A server would start that nobody reaches, that anybody reaches, or that believes anybody."""
+    """A server would start that no client reaches, that every host reaches, or that believes any caller."""
     assert faults_of(tmp_path, text) == findings

@@ -37,7 +37,7 @@ def test_files_of_a_list_are_found_beside_the_settings(tmp_path: Path) -> None:
 
 
 def test_files_of_a_variable_are_found_in_the_working_directory(tmp_path: Path) -> None:
-    """Whoever sets a variable does not know where the file is that it overrides."""
+    """An operator who sets a variable does not know where the file is that it overrides."""
     found = loaded(tmp_path, SIGNPROXY__CONTEXT__SECRET_FILES="a,/b")
     assert [os.path.relpath(file) for file in found.context.secret_files] == ["a", os.path.relpath("/b")]
 
@@ -50,7 +50,7 @@ def test_what_is_no_list_of_files_is_told(value: str, tmp_path: Path) -> None:
 
 
 def test_each_file_is_a_secret(tmp_path: Path) -> None:
-    """Every user of the machine could make table tokens, and nobody would be told."""
+    """Every user of the machine could make table tokens, without a warning."""
     named = {file.path: (file.file, file.secret) for file in files_of(loaded(tmp_path))}
     assert named["context.secret_files[0]"] == (tmp_path / "secrets/new", True)
     assert named["context.secret_files[1]"] == (Path("/run/old"), True)
@@ -88,7 +88,7 @@ UPSTREAM = "upstreams: {lake: {uri: 'https://catalog.example'}}"
     ),
 )
 def test_a_secret_that_ends_with_the_process_is_told(text: str, told: str, tmp_path: Path) -> None:
-    """Jobs would fail after a restart, or by the sidecar that they meet, and nobody would know why."""
+    """Jobs would fail after a restart, or by the sidecar that they meet, without a reason in sight."""
     (tmp_path / "secret").write_bytes(b"x" * 32)
     (tmp_path / "secret").chmod(0o600)
     found = loaded(tmp_path, f"policy: {{path: {tmp_path}}}\n{text.replace('FILE', 'secret')}")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from signproxy.config.difference import MAX_CHANGES, RELOADABLE, Effect, difference, effect_of, in_force
+from signproxy.config.difference import MAX_CHANGES, RELOADABLE, TakesEffect, difference, effect_of, in_force
 from signproxy.config.settings import Settings
 
 SECRET = "wJalrXUtnFEMI"
@@ -107,7 +107,7 @@ def test_equal_settings_do_not_differ() -> None:
     ),
 )
 def test_a_change_is_told_in_words(old: dict[str, Any], new: dict[str, Any], said: list[str]) -> None:
-    """At three in the morning nobody compares two files that are no longer there."""
+    """At three in the morning no operator compares two files that are no longer there."""
     assert texts(settings(**old), settings(**new)) == said
 
 
@@ -177,10 +177,10 @@ def test_the_list_of_changes_is_bounded() -> None:
     many = {f"s{number}": storage()["lake"] for number in range(MAX_CHANGES + 7)}
     changes = difference(settings(), settings(storages=many))
     assert len(changes) == MAX_CHANGES + 1
-    assert (changes[-1].text, changes[-1].effect) == ("and 7 more settings", Effect.RELOAD)
+    assert (changes[-1].text, changes[-1].effect) == ("and 7 more settings", TakesEffect.RELOAD)
     # What needs a restart is not hidden by what does not.
     limits = difference(settings(storages=many), settings(log={"level": "error"}))
-    assert limits[-1].effect is Effect.RESTART
+    assert limits[-1].effect is TakesEffect.RESTART
 
 
 # -- what takes effect
@@ -191,22 +191,24 @@ TLS = {"cert_file": "c", "key_file": "k"}
 @pytest.mark.parametrize(
     ("old", "new", "effects"),
     (
-        ({}, {"limits": {"burst": 1}}, [Effect.RELOAD]),
-        ({}, {"identity": issuer()}, [Effect.RELOAD]),
-        ({}, {"admin": {"role": "ops"}}, [Effect.RELOAD]),
-        ({}, {"admin": {"port": 1}}, [Effect.RESTART]),
-        ({}, {"listen": {"port": 1}}, [Effect.RESTART]),
-        ({}, {"audit": {"queue": 500}}, [Effect.RESTART]),
-        ({}, {"workers": 2}, [Effect.RESTART]),
-        ({}, {"loop": "asyncio"}, [Effect.RESTART]),
-        ({}, {"reload": {"poll_seconds": 9}}, [Effect.RESTART]),
+        ({}, {"limits": {"burst": 1}}, [TakesEffect.RELOAD]),
+        ({}, {"identity": issuer()}, [TakesEffect.RELOAD]),
+        ({}, {"admin": {"role": "ops"}}, [TakesEffect.RELOAD]),
+        ({}, {"admin": {"port": 1}}, [TakesEffect.RESTART]),
+        ({}, {"listen": {"port": 1}}, [TakesEffect.RESTART]),
+        ({}, {"audit": {"queue": 500}}, [TakesEffect.RESTART]),
+        ({}, {"workers": 2}, [TakesEffect.RESTART]),
+        ({}, {"loop": "asyncio"}, [TakesEffect.RESTART]),
+        ({}, {"reload": {"poll_seconds": 9}}, [TakesEffect.RESTART]),
         # Another certificate is taken up; a listener that began without one goes on without.
-        ({"listen": {"tls": TLS}}, {"listen": {"tls": {**TLS, "cert_file": "d"}}}, [Effect.RELOAD]),
-        ({"listen": {"tls": TLS}}, {}, [Effect.RESTART, Effect.RESTART]),
-        ({}, {"admin": {"tls": TLS}}, [Effect.RESTART, Effect.RESTART]),
+        ({"listen": {"tls": TLS}}, {"listen": {"tls": {**TLS, "cert_file": "d"}}}, [TakesEffect.RELOAD]),
+        ({"listen": {"tls": TLS}}, {}, [TakesEffect.RESTART, TakesEffect.RESTART]),
+        ({}, {"admin": {"tls": TLS}}, [TakesEffect.RESTART, TakesEffect.RESTART]),
     ),
 )
-def test_each_change_says_when_it_takes_effect(old: dict[str, Any], new: dict[str, Any], effects: list[Effect]) -> None:
+def test_each_change_says_when_it_takes_effect(
+    old: dict[str, Any], new: dict[str, Any], effects: list[TakesEffect]
+) -> None:
     """An operator would wait for a port to open that never will, or restart for nothing."""
     assert [change.effect for change in difference(settings(**old), settings(**new))] == effects
 
@@ -214,17 +216,17 @@ def test_each_change_says_when_it_takes_effect(old: dict[str, Any], new: dict[st
 @pytest.mark.parametrize(
     ("path", "effect"),
     (
-        ("limits", Effect.RELOAD),
-        ("limits.burst", Effect.RELOAD),
-        ("listen.tls.cert_file", Effect.RELOAD),
-        ("identity.issuers.<name>.roles", Effect.RELOAD),
-        ("listen", Effect.RESTART),
-        ("listen.tls_of_later", Effect.RESTART),
-        ("limits_of_later", Effect.RESTART),
-        ("audit.queue", Effect.RESTART),
+        ("limits", TakesEffect.RELOAD),
+        ("limits.burst", TakesEffect.RELOAD),
+        ("listen.tls.cert_file", TakesEffect.RELOAD),
+        ("identity.issuers.<name>.roles", TakesEffect.RELOAD),
+        ("listen", TakesEffect.RESTART),
+        ("listen.tls_of_later", TakesEffect.RESTART),
+        ("limits_of_later", TakesEffect.RESTART),
+        ("audit.queue", TakesEffect.RESTART),
     ),
 )
-def test_a_setting_says_when_it_takes_effect(path: str, effect: Effect) -> None:
+def test_a_setting_says_when_it_takes_effect(path: str, effect: TakesEffect) -> None:
     """The reference would promise what the server does not do."""
     assert effect_of(path) is effect
 
@@ -268,15 +270,15 @@ def test_what_is_in_force_differs_from_what_was_asked_for_by_what_needs_a_restar
     assert {change.path.partition(".")[0] for change in difference(old, asked)} == set(Settings.__struct_fields__)
     now = in_force(old, asked)
     taken, left = difference(old, now), difference(now, asked)
-    assert {change.effect for change in taken} == {Effect.RELOAD}
-    assert {change.effect for change in left} == {Effect.RESTART}
+    assert {change.effect for change in taken} == {TakesEffect.RELOAD}
+    assert {change.effect for change in left} == {TakesEffect.RESTART}
     assert {change.path for change in (*taken, *left)} == {change.path for change in difference(old, asked)}
     assert now.listen.tls == (asked.listen.tls if tls else old.listen.tls)
     assert in_force(now, old) == old
 
 
 def test_every_reloadable_setting_exists() -> None:
-    """A section that was renamed would need a restart from then on, and nobody would know."""
+    """A section that was renamed would need a restart from then on, without a word about it."""
     for path in RELOADABLE:
         here: Any = settings()
         for key in path.split("."):

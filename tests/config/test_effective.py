@@ -77,7 +77,7 @@ def test_each_value_has_its_source(tmp_path: Path) -> None:
 
 
 def test_defaults_need_no_file() -> None:
-    """What is in force where nobody says anything could not be looked up."""
+    """The defaults that are in force could not be looked up."""
     tree = defaults()
     assert list(tree) == list(Settings.__struct_fields__)
     assert leaf(tree, "listen", "port") == Leaf(8181, "default")
@@ -105,7 +105,7 @@ SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         ("assume-role", "role_arn", "arn:aws:iam::123456789012:role/lake", "arn:aws:iam::123456789012:role/lake"),
         ("assume-role", "endpoint", "https://me:pw@sts.local", f"https://{MASK}@sts.local"),
         ("assume-role", "external_id", "between-us", MASK),
-        # Nobody knows what a plug-in takes.
+        # It is not known what a plug-in takes.
         ("a.b:C", "region", "eu-central-1", MASK),
         ("a.b:C", "password_env", "LAKE_PASSWORD", MASK),
         ("a.b:C", "token_file", "t", "DIR/t"),

@@ -206,7 +206,7 @@ def test_paths_of_the_file_are_relative_to_it(file: Path) -> None:
 def test_a_fault_outside_the_file_names_variable_or_flag(
     environ: dict[str, str], flags: dict[str, str], finding: str
 ) -> None:
-    """Somebody would search the file for a fault that is in the deployment."""
+    """An operator would search the file for a fault that is in the deployment."""
     prefixed = MINIMAL | {f"SIGNPROXY__{name}": value for name, value in environ.items()}
     assert finding in faults_of(None, prefixed, flags)
 

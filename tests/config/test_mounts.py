@@ -46,7 +46,7 @@ def _escaped(point: Path | str) -> str:
     ),
 )
 def test_what_is_mounted_by_itself_is_found(root: str, point: str, frozen: list[str], tmp_path: Path) -> None:
-    """A revoked grant would stay in force until the next restart, and nobody would know why."""
+    """A revoked grant would stay in force until the next restart, without a reason in sight."""
     volume = tmp_path / "volume"
     (volume / "policies").mkdir(parents=True)
     paths = [volume / name for name in ("settings.yaml", "secret", "policies", "policies/p.yaml")]

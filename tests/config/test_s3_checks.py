@@ -35,7 +35,7 @@ POD = "enabled: true, identities: [pod], pod: {token_file: t"
     ("s3", "findings"),
     (
         ("enabled: true", []),
-        # Off, it is nobody's business what else stands there, but for what other parts of the server rely on.
+        # Off, it does not matter what else stands there, but for what other parts of the server rely on.
         ("host: 0.0.0.0, base_domains: [BAD], pod: {uids: [1]}", []),
         ("steer: true", ["s3.steer: leads nowhere: set s3.enabled"]),
         # addresses
@@ -153,13 +153,13 @@ POD = "enabled: true, identities: [pod], pod: {token_file: t"
     ),
 )
 def test_what_contradicts_itself_is_told(tmp_path: Path, s3: str, findings: list[str]) -> None:
-    """A listener would start that serves nobody, or the wrong ones."""
+    """A listener would start that serves no caller, or the wrong ones."""
     assert faults_of(tmp_path, settings_text(s3)) == findings
 
 
 @pytest.mark.parametrize("host", ("10.0.0.1", "0.0.0.0", "::", "pod.example"))
 def test_the_identity_of_the_pod_is_not_given_to_the_network(tmp_path: Path, host: str) -> None:
-    """Whoever reaches the port from another machine would act as the pod, with or without TLS."""
+    """A client that reaches the port from another machine would act as the pod, with or without TLS."""
     for protected in ("allow_remote: true", "tls: {cert_file: c, key_file: k}"):
         (found,) = faults_of(tmp_path, settings_text(f"{POD}}}, host: '{host}', {protected}"))
         assert found.startswith(f"s3.host: {host!r} is beyond loopback: any caller that reaches it would be this pod")
@@ -185,7 +185,7 @@ def test_user_ids_come_from_a_variable_as_well(tmp_path: Path) -> None:
 
 
 def test_keys_that_no_other_sidecar_opens_are_worth_a_word(tmp_path: Path) -> None:
-    """A key that one sidecar issued is refused by the next, and after a restart, with nobody knowing why."""
+    """A key that one sidecar issued is refused by the next, and after a restart, without a reason in sight."""
     file = tmp_path / "s.yaml"
 
     def said(s3: str) -> list[str]:
@@ -209,7 +209,7 @@ def test_keys_that_no_other_sidecar_opens_are_worth_a_word(tmp_path: Path) -> No
     ),
 )
 def test_clients_are_sent_where_the_listener_is(tmp_path: Path, s3: str, url: str) -> None:
-    """A steered request would go to nobody."""
+    """A steered request would have no receiver."""
     file = tmp_path / "s.yaml"
     file.write_text(settings_text(s3))
     assert load_settings(file, {}).s3.advertised_url == url

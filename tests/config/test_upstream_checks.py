@@ -40,7 +40,7 @@ def faults(**settings: Any) -> list[str]:
     ),
 )
 def test_what_is_meant_is_accepted(settings: dict[str, Any]) -> None:
-    """An operator could not put signproxy in front of his catalog."""
+    """An operator could not put signproxy in front of the catalog."""
     assert faults(**settings) == []
 
 
@@ -72,7 +72,7 @@ def test_what_two_readers_would_take_for_two_places_is_no_address(uri: str) -> N
 
 @pytest.mark.parametrize("uri", ("http://catalog.svc", "http://10.0.0.1:8181/api", "http://127.0.0.1.nip.io"))
 def test_beyond_loopback_http_has_to_be_allowed(uri: str) -> None:
-    """Callers' tokens would cross the network in the clear because somebody left out an s."""
+    """Callers' tokens would cross the network in the clear because an s was left out."""
     (fault,) = faults(uri=uri)
     assert fault.startswith("upstreams.lake.uri: ")
     assert fault.endswith("use https, or set allow_http")
@@ -114,7 +114,7 @@ def test_certificates_of_plain_http_have_no_effect() -> None:
 
 
 @pytest.mark.parametrize("prefix", ("a/../b", "/a", "a/", "%2e", "a b", "a?b", "a#b", "%zz", "k\u00e4se"))
-def test_a_prefix_is_a_path_that_nobody_reads_otherwise(prefix: str) -> None:
+def test_a_prefix_is_a_path_that_has_one_reading(prefix: str) -> None:
     """A prefix could lead calls out of the catalog that they were judged for."""
     assert len(faults(prefix=prefix)) == 1
 

@@ -175,7 +175,7 @@ def metadata(alter: Alter = unaltered) -> Fault:
 
 
 def sso(given: Callable[[], Key], access_token: str) -> Callable[[Seen], Answer]:
-    """Answer as IAM Identity Center does to whoever has logged in."""
+    """Answer as IAM Identity Center does to a user who has logged in."""
 
     def answer(seen: Seen) -> Answer:
         if seen.headers.get("x-amz-sso_bearer_token") != access_token:
@@ -196,7 +196,7 @@ def sso(given: Callable[[], Key], access_token: str) -> Callable[[Seen], Answer]
 
 
 def sts(alter: Alter = unaltered, callers: Callable[[], tuple[Key, ...]] = tuple, token: str = "") -> Fault:
-    """Answer as STS does: AssumeRole to whoever signs with one of `callers`, web identity to whoever has the token."""
+    """Answer as STS does: AssumeRole to a signer among `callers`, web identity to a holder of the token."""
 
     def answer(seen: Seen) -> Answer | Alter:
         action = seen.form.get("Action", "")

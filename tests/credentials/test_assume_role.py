@@ -105,7 +105,7 @@ async def test_a_session_is_what_the_service_gave(service: Service) -> None:
 
 
 async def test_an_external_id_is_sent_and_not_shown(service: Service) -> None:
-    """It is what keeps a stranger from having us use the role for him."""
+    """It is what keeps a stranger from having us use the role for another account."""
     service.answer = sts(giving(lambda: SESSION), lambda: (BASE,))
     provider = await provider_of(service, external_id=EXTERNAL_ID)
     await assumed(provider)
@@ -358,7 +358,7 @@ async def test_without_a_provider_below_nothing_is_asked() -> None:
 
 
 async def test_a_service_that_answers_too_late_is_given_up(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it answers then is nobody's."""
+    """What it answers then is not used."""
     monkeypatch.setattr(outbound_aws, "READ_SECONDS", 0.2)
     service.answer = lambda _seen: Answer(200, b"", after=30)
     failed = await failure(await provider_of(service))

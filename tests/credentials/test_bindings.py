@@ -69,7 +69,7 @@ from tests.credentials.values import binding, memory, storage
     ),
 )
 def test_a_host_is_covered_exactly(hosts: str, origin: str, covered: bool) -> None:
-    """One row too generous, and whoever edits a policy gets valid signatures for a server of his own."""
+    """One row too generous, and an author of the policy gets valid signatures for a server of their choice."""
     scheme, _, authority = origin.partition("://")
     assert covers((hosts,), scheme, authority) is covered
 
@@ -89,7 +89,7 @@ def test_a_bound_storage_has_no_findings() -> None:
 
 
 def test_a_storage_without_a_binding_is_a_finding_with_the_nearest_name() -> None:
-    """A storage that nobody bound has no credentials; the usual reason is a slip in its name."""
+    """A storage without a binding has no credentials; the usual reason is a slip in its name."""
     (found,) = check_bindings([storage("lake")], [binding("lakes")])
     assert found.path == "storages.lake"
     assert found.problem == "storage 'lake' has no binding (did you mean 'lakes'?)"

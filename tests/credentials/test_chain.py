@@ -177,7 +177,7 @@ def from_role_of_a_profile(home: Path, monkeypatch: pytest.MonkeyPatch, service:
 
 
 def from_sso(home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source) -> None:
-    """As whoever ran `aws sso login` has it."""
+    """As a user has it after `aws sso login`."""
     service.answer = sso(source, "sso-access-token")
     (home / ".aws/config").write_text(
         "[default]\nsso_start_url = https://example.awsapps.com/start\nsso_region = eu-west-1\n"
@@ -280,7 +280,7 @@ async def test_each_question_is_answered_anew(
 async def test_a_rotated_authorization_token_is_read_again(
     aws_home: Path, monkeypatch: pytest.MonkeyPatch, service: Service, source: Source
 ) -> None:
-    """Pod Identity replaces the file every few hours; whoever keeps the old one is refused from then on."""
+    """Pod Identity replaces the file every few hours; a caller that keeps the old one is refused from then on."""
     from_container(aws_home, monkeypatch, service, source)
     provider = ChainProvider()
     await provider.initialize({})
@@ -591,14 +591,14 @@ async def test_a_service_that_answers_too_late_is_given_up(
 async def test_a_wrong_set_up_is_named(
     config: str, properties: dict[str, str], kind: FailureKind, detail: str, aws_home: Path
 ) -> None:
-    """Files and programs of the operator's: the message is all that he has."""
+    """Files and programs of the operator's: the message is all that there is to see."""
     (aws_home / ".aws/config").write_text(config)
     failed = await failure(**properties)
     assert (failed.kind, detail in failed.detail) == (kind, True), failed
     assert KEY.secret not in shown(failed)
 
 
-async def test_what_nobody_thought_of_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_not_foreseen_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of an error that is not known may hold anything; a name holds nothing."""
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"{KEY.secret} is no URL")
@@ -618,7 +618,7 @@ async def test_a_token_file_that_is_missing_or_torn_is_named(
     assert str(aws_home / "pod-token") in (await failure()).detail
 
 
-async def test_nobody_is_asked_for_a_code(aws_home: Path) -> None:
+async def test_no_user_is_asked_for_a_code(aws_home: Path) -> None:
     """Botocore would wait on standard input for ever."""
     (aws_home / ".aws/config").write_text(
         "[default]\nrole_arn = arn:aws:iam::123456789012:role/x\nsource_profile = base\n"
@@ -651,13 +651,13 @@ async def test_a_program_that_hangs_is_ended_with_what_it_started(
     assert (failed.kind, failed.detail) == (FailureKind.TIMEOUT, "credential_process")
     child = int((aws_home / "child").read_text())
     async with asyncio.timeout(20):
-        while _alive(child):  # noqa: ASYNC110 - another process ends, and tells nobody
+        while _alive(child):  # noqa: ASYNC110 - another process ends, and sends no event
             await asyncio.sleep(0.01)
 
 
 def _alive(pid: int) -> bool:
     try:
-        # Killed, and not yet collected by whoever adopted it.
+        # Killed, and not yet collected by the process that adopted it.
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
         return False
@@ -751,7 +751,7 @@ class TestProfileKeepsTheContract(ProviderContract):
 # -- cost --------------------------------------------------------------------------------------------------------------
 
 
-def test_botocore_is_imported_by_whoever_asks_it() -> None:
+def test_botocore_is_imported_by_its_users_alone() -> None:
     """The classes are looked at before anything is asked, and static keys are asked without it."""
     script = (
         "import sys\n"

@@ -77,7 +77,7 @@ def test_a_dump_that_falls_back_to_text_shows_no_secret(credentials: Credentials
 
 
 def test_a_log_line_drops_them(credentials: Credentials) -> None:
-    """Whoever logs the wrong variable must not publish the keys of the lake."""
+    """A line that logs the wrong variable must not publish the keys of the lake."""
     stream = io.StringIO()
     configure(stream=stream)
     get_logger("x").info("event", value=credentials, nested=[{"deep": credentials}])
@@ -124,7 +124,7 @@ def test_they_are_equal_only_in_everything(credentials: Credentials, other: obje
     ),
 )
 def test_what_cannot_sign_is_refused_by_field_without_its_value(arguments: tuple[str, ...], field: str) -> None:
-    """Otherwise the store answers every request with `SignatureDoesNotMatch`, and nobody knows why."""
+    """Otherwise the store answers every request with `SignatureDoesNotMatch`, and gives no reason."""
     with pytest.raises(ProviderInvalid) as caught:
         Credentials(*arguments)  # type: ignore[arg-type]  # the rows differ
     assert [finding.path for finding in caught.value.findings] == [field]
@@ -136,7 +136,7 @@ def test_what_cannot_sign_is_refused_by_field_without_its_value(arguments: tuple
     (
         (KEY_ID, "…MPLE"),
         ("twelve-chars", "…hars"),
-        # Four of eleven characters are too much of a key id that somebody chose.
+        # Four of eleven characters are too much of a key id that an operator chose.
         ("eleven-char", "…"),
         ("minio", "…"),
     ),

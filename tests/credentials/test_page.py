@@ -31,7 +31,7 @@ def section(name: str) -> str:
     (("`static`", static._KNOWN), ("`chain`", chain._KNOWN), ("`assume-role`", assume_role._KNOWN)),
 )
 def test_every_property_is_described_and_no_other(name: str, known: tuple[str, ...]) -> None:
-    """A property would exist that nobody knows, or be looked for in vain."""
+    """A property would exist without a word about it, or be looked for in vain."""
     described = [
         each
         for cell in re.findall(r"^\| (`[^|]*`) \|", section(name), re.MULTILINE)
@@ -41,7 +41,7 @@ def test_every_property_is_described_and_no_other(name: str, known: tuple[str, .
 
 
 def test_every_method_problem_and_result_is_described() -> None:
-    """An operator looks for the word that he reads in the log."""
+    """An operator looks for the word that stands in the log."""
     for method in chain.METHODS:
         assert f"`{method}`" in section("`chain`")
     problems = section("When that fails")
@@ -50,7 +50,7 @@ def test_every_method_problem_and_result_is_described() -> None:
 
 
 async def test_the_example_works(tmp_path: Path) -> None:
-    """Whoever copies it would begin with an error."""
+    """A reader who copies it would begin with an error."""
     (example,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
     (tmp_path / "signproxy.yaml").write_text(example)
     settings = load_settings(tmp_path / "signproxy.yaml", {})
@@ -63,7 +63,7 @@ async def test_the_example_works(tmp_path: Path) -> None:
 
 
 def test_the_measurement_runs() -> None:
-    """A figure that nobody can measure again is a claim."""
+    """A figure that cannot be measured again is a claim."""
     (script,) = re.findall(r"<<'END'\n(.*?)END\n", TEXT, re.DOTALL)
     environment = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(

@@ -45,7 +45,7 @@ def test_the_built_in_provider_needs_no_permission() -> None:
 
 
 def test_a_listed_module_may_bring_a_provider() -> None:
-    """Whoever has another source of keys brings a class of his own."""
+    """An operator with another source of keys brings a class for it."""
     found = load_class(memory(), ALLOWED)
     assert (found.__module__, found.__name__) == (MemoryProvider.__module__, "MemoryProvider")
     assert load_class(memory(), ("tests.credentials.memory",)) is found
@@ -97,7 +97,7 @@ def test_a_module_that_is_not_listed_is_not_even_imported(allowed: tuple[str, ..
     ),
 )
 def test_a_class_that_cannot_be_used_is_named_with_the_nearest(class_path: str, problem: str) -> None:
-    """Whoever configures it reads this message, and nothing else."""
+    """The operator who configures it reads this message, and nothing else."""
     assert problem in problem_of(class_path)
 
 
@@ -165,7 +165,7 @@ async def test_the_order_of_properties_does_not_matter(made: list[MemoryProvider
 async def test_a_failed_initialisation_is_raised_to_all_and_tried_again(
     made: list[MemoryProvider], properties: dict[str, str], path: str, problem: str
 ) -> None:
-    """A failure that is kept outlives its cause; one that is replaced signs with somebody else's keys."""
+    """A failure that is kept outlives its cause; one that is replaced signs with another storage's keys."""
     registry = ProviderRegistry(ALLOWED)
     tries = [registry.get(memory(**properties), "lake") for _ in range(50)]
     results = await asyncio.gather(*tries, return_exceptions=True)

@@ -65,7 +65,7 @@ async def test_the_names_of_the_settings_lead_to_the_providers(
         ({"a": "zzz"}, {"a": "credentials.providers has no 'zzz'"}),
         ({"a": "a"}, {"a": "goes round in a circle: a -> a"}),
         ({"a": "b", "b": "a"}, {"a": "goes round in a circle: a -> b -> a"}),
-        # Whoever leads into a circle is not at fault, and whoever leads nowhere does not hide the circle.
+        # A provider that leads into a circle is not at fault, and one that leads nowhere does not hide the circle.
         ({"x": "a", "a": "b", "b": "a", "y": "no"}, {"a": "a -> b -> a", "y": "has no 'no'"}),
         ({"a": "b", "b": "c", "c": "b"}, {"b": "b -> c -> b"}),
         ({"a": "b", "b": "a", "c": "d", "d": "c"}, {"a": "a -> b -> a", "c": "c -> d -> c"}),
@@ -119,7 +119,7 @@ def test_the_same_place_with_another_source_is_another_use() -> None:
 
 
 async def test_what_lies_below_is_closed_with_what_stands_on_it() -> None:
-    """A provider below has connections too, and nobody else knows of it."""
+    """A provider below has connections too, and nothing else knows of it."""
     registry = ProviderRegistry(("tests.credentials", "signproxy.credentials"))
     from tests.credentials.memory import MemoryProvider
     from tests.credentials.values import memory

@@ -63,7 +63,7 @@ async def test_a_bucket_may_have_a_provider_of_its_own(store: CredentialStore, m
     assert (scopes["REST"].storage, scopes["REST"].bucket) == ("lake", "")
 
 
-async def test_a_bucket_that_nobody_lists_has_those_of_its_storage_where_that_was_judged(
+async def test_a_bucket_that_is_not_listed_has_those_of_its_storage_where_that_was_judged(
     store: CredentialStore,
 ) -> None:
     """A volume of buckets that clients make could not be served; and no other way may fall back to anything."""
@@ -72,7 +72,7 @@ async def test_a_bucket_that_nobody_lists_has_those_of_its_storage_where_that_wa
     assert store.current_of_any(LAKE, "hr").access_key_id == "HR"
     await store.start([LAKE], [binding(buckets={"hr": memory(id="HR"), "sales": memory(id="SALES")})])
     with pytest.raises(Refused):
-        # Nobody was asked for keys that no listed bucket needs.
+        # No provider was asked for keys that no listed bucket needs.
         store.current_of_any(LAKE, "made-by-a-client")
 
 

@@ -19,7 +19,7 @@ def ours() -> list[threading.Thread]:
 
 
 async def test_answers_and_errors_come_back() -> None:
-    """Whatever a call raises is whoever asked's to judge."""
+    """Whatever a call raises is for its caller to judge."""
     threads = Threads()
     assert await threads.run(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
@@ -94,7 +94,7 @@ print("ended")
 
 
 def test_an_answer_after_the_end_of_the_loop_is_dropped() -> None:
-    """A thread that answers nobody must not write a trace into the log."""
+    """A thread whose answer is not awaited must not write a trace into the log."""
     gate, ended = threading.Event(), threading.Event()
 
     def call() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signproxy.credentials.provider import Binding, ProviderSpec
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style
 
 BOTH = (Style.PATH, Style.VIRTUAL_HOST)
 MEMORY = "tests.credentials.memory:MemoryProvider"
@@ -22,7 +22,7 @@ def storage(
         StorageKind.S3_COMPATIBLE,
         region,
         buckets,
-        tuple(Endpoint(scheme, authority, BOTH) for scheme, authority in endpoints),
+        tuple(S3Endpoint(scheme, authority, BOTH) for scheme, authority in endpoints),
     )
 
 

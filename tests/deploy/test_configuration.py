@@ -99,7 +99,7 @@ DECISIONS = (
     (JOB, "orders", LIST, f"{ORDERS}/", "allowed"),
     (JOB, "orders", GET, "warehouse/sales/other/f", "outside_table"),
     (JOB, "orders", GET, f"{ORDERS}/metadata/1.metadata.json", "metadata_protected"),
-    # An executor shows the driver's token; its own account is nobody's.
+    # An executor shows the driver's token; its own account names no principal.
     ("cluster/system:serviceaccount:spark-jobs:spark-executor", "orders", GET, f"{ORDERS}/data/f", "principal_unknown"),
     ("cluster/system:serviceaccount:other:spark", "orders", GET, f"{ORDERS}/data/f", "principal_unknown"),
 )

@@ -96,7 +96,7 @@ def test_the_builder_is_sent_what_is_copied_and_nothing_else() -> None:
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "signproxy"],
         cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True,
     ).stdout.split()  # fmt: skip
-    # What git does not know is what lies around; what is deleted and not committed yet is sent by nobody.
+    # What git does not know is what lies around; what is deleted and not committed yet is not sent.
     present = {name for name in tracked if (REPOSITORY / name).exists()}
     assert {str(path) for path in sent if path.parts[0] == "signproxy"} == present
 

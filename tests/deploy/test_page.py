@@ -35,7 +35,7 @@ def commands(*begin: str) -> list[list[str]]:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    """A reader types what he sees."""
+    """A reader types what the page shows."""
     named = set(re.findall(r"deploy/k8s[\w./*-]*", PAGE)) | {
         f"deploy/k8s/{name}" for name in re.findall(r"`((?:base|gateway|optional|sidecar)/[\w./*-]*)`", PAGE)
     }
@@ -105,7 +105,7 @@ def test_every_command_of_signproxy_exists(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_numbers_of_the_drain_are_the_manifests() -> None:
-    """Whoever lengthens a drain reckons with this table."""
+    """An operator who lengthens a drain reckons with this table."""
     rows = {
         row.split("`")[1] if "`" in row else row: [int(cell) for cell in cells.split("|")]
         for row, cells in re.findall(r"^\| (.+?) \| (\d+ \| \d+) \|$", PAGE, re.MULTILINE)
@@ -139,7 +139,7 @@ def test_figures_are_named_and_not_quoted() -> None:
 def test_roles_instead_of_keys_are_settings(
     variant: str, method: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On EKS nobody could follow the page."""
+    """On EKS the page could not be followed."""
     (snippet,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     assert f"methods: {method}" in PAGE
     document = yaml.safe_load(settings_text(variant)) | yaml.safe_load(snippet)

@@ -199,7 +199,7 @@ def test_every_pod_is_looked_at() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_namespace_enforces_the_standard(variant: str) -> None:
-    """A pod that somebody adds later would not be held to it."""
+    """A pod that is added later would not be held to it."""
     (namespace,) = of_kind(variant, "Namespace").values()
     labels = namespace["metadata"]["labels"]
     assert {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "audit", "warn")} == {"restricted"}
@@ -233,7 +233,7 @@ def test_keys_are_mounted_by_signproxy_alone(pod: Pod) -> None:
 
 
 @pytest.mark.parametrize("pod", [pod for pod in product_pods() if len(pod.containers) > 1], ids=str)
-def test_neighbours_run_as_somebody_else(pod: Pod) -> None:
+def test_neighbours_run_as_another_user(pod: Pod) -> None:
     """A process of the same user could send signals to signproxy, or read its memory, where a node lets it."""
     users = [Place(pod.spec, container).effective("runAsUser") for container in pod.containers]
     assert len(set(users)) == len(users)

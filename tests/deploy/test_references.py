@@ -50,7 +50,7 @@ def test_every_volume_has_a_source_and_a_user(pod: Pod) -> None:
         if "emptyDir" in volume:
             assert mebibytes(volume["emptyDir"]["sizeLimit"]) > 0
         else:
-            # Raises KeyError for a map or Secret that nobody makes.
+            # Raises KeyError for a map or Secret that is not made.
             assert keys_in(volume, known(pod.variant))
         for source in volume.get("projected", {}).get("sources", ()):
             for item in source.get("configMap", {}).get("items", ()):
@@ -109,7 +109,7 @@ def test_probes_and_ports_are_those_of_the_settings(pod: Pod) -> None:
         assert holders == [product(pod)]
     assert set(ports.values()) <= {settings.admin.port, settings.listen.port}
     exposed = {int(word) for word in dockerfile()[-1].last("EXPOSE").words}
-    # One image for both: the gateway's listener for S3 is switched on by whoever wants it, at the same port.
+    # One image for both: the gateway's listener for S3 is switched on by operators that want it, at the same port.
     assert exposed == {settings.admin.port, settings.listen.port, settings.s3.port}
 
 
@@ -176,7 +176,7 @@ def selected(selector: Document, labels: Document) -> bool:
 
 
 def test_the_service_reaches_the_deployment() -> None:
-    """A service without endpoints answers nobody, and everything looks healthy."""
+    """A service without endpoints answers no request, and everything looks healthy."""
     (service,) = of_kind("gateway", "Service").values()
     (deployment,) = of_kind("gateway", "Deployment").values()
     (budget,) = of_kind("gateway", "PodDisruptionBudget").values()

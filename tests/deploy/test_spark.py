@@ -58,7 +58,7 @@ def test_nothing_configures_a_key(word: str) -> None:
 
 
 def test_the_token_is_the_drivers_own() -> None:
-    """A token in a ConfigMap or a variable is everybody's; one from the wrong file is nobody's."""
+    """A token in a ConfigMap or a variable can be read by all; one from the wrong file names no principal."""
     assert f"{CATALOG}token" not in conf()
     tree = ast.parse(maps("sidecar")["spark-app"]["app.py"])
     constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
@@ -70,7 +70,7 @@ def test_the_token_is_the_drivers_own() -> None:
     (source,) = volumes[mounts[directory]]["projected"]["sources"]
     assert source["serviceAccountToken"]["path"] == name
     assert source["serviceAccountToken"]["audience"] in settings_of("sidecar").identity.issuers["cluster"].audiences
-    # It was read once and cannot be exchanged, so nobody should try.
+    # It was read once and cannot be exchanged, so it is not tried.
     assert conf()[f"{CATALOG}token-refresh-enabled"] == "false"
     # Executors get it from the driver.
     assert "volumeMounts" not in engine("executor.yaml")

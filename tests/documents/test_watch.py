@@ -84,7 +84,7 @@ def test_every_swap_of_a_mounted_volume_is_seen_at_once(tmp_path: Path, watched:
 
 
 def test_a_swap_that_changes_nothing_is_no_change(tmp_path: Path) -> None:
-    """Whoever only labels a ConfigMap would make every sidecar load its policy."""
+    """An operator who only labels a ConfigMap would make every sidecar load its policy."""
     volume = Volume(tmp_path, {"a.yaml": b"0"})
     watch = watching(tmp_path, tmp_path / "a.yaml")
     volume.swap({"a.yaml": b"0"})
@@ -205,7 +205,7 @@ def test_a_change_behind_a_link_is_seen(tmp_path: Path, change: Callable[[Path],
 
 @pytest.mark.parametrize("what", ("file", "directory"))
 def test_a_link_to_another_target_is_seen_at_once(tmp_path: Path, what: str) -> None:
-    """What a link is set to was made ready by somebody else: a deployment by links need not wait."""
+    """What a link is set to was made ready by another process: a deployment by links need not wait."""
     for version in ("v1", "v2"):
         write(tmp_path / version / "a", version.encode())
     link = tmp_path / "current"
@@ -372,7 +372,7 @@ def test_files_that_are_named_later_are_watched(tmp_path: Path) -> None:
 def test_a_file_that_changed_between_its_first_reading_and_its_first_look_counts(
     tmp_path: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reload that first read it saw the old content, and nobody would look again."""
+    """The reload that first read it saw the old content, and no later one would look again."""
     old, new = write(tmp_path / "old", b"1"), write(tmp_path / "new", b"1")
     named = [old]
     watch = PatientWatch(lambda: named)

@@ -56,7 +56,7 @@ class Progress:
     def __init__(self, session: pytest.Session) -> None:
         chosen = session.config.option
         parts = any("::" in argument for argument in session.config.args)
-        # Whoever leaves some tests out by name or mark has not run a file whole.
+        # A run that leaves some tests out by name or mark has not run a file whole.
         self._in_full = chosen.markexpr == WHOLE and not (chosen.keyword or chosen.deselect or parts)
         self._left: dict[str, set[str]] = {}
         for item in session.items:

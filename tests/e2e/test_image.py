@@ -61,7 +61,7 @@ def sign(pod: RunningPod, *, account: str = "spark", uri: str = OBJECT) -> tuple
 
 
 def test_the_image_holds_what_runs_and_nothing_that_installs(image: Image) -> None:
-    """An installer serves whoever broke in; a library without bytecode is compiled anew by every start."""
+    """An installer serves an intruder; a library without bytecode is compiled anew by every start."""
     assert image.run("signproxy", "version").startswith("signproxy ")
     for module in ("pip", "setuptools", "ensurepip", "wheel"):
         with pytest.raises(StepFailed, match="No module named"):
@@ -83,7 +83,7 @@ def test_the_image_holds_what_runs_and_nothing_that_installs(image: Image) -> No
 
 
 def test_the_image_runs_as_nobody_and_can_change_nothing(image: Image) -> None:
-    """Whoever takes over the process could change what the next one runs."""
+    """An intruder in the process could change what the next one runs."""
     assert image.run("sh", "-c", "id -u; id -g; grep CapEff /proc/self/status").split() == [
         "65532", "65532", "CapEff:", "0000000000000000",
     ]  # fmt: skip
@@ -95,7 +95,7 @@ def test_the_image_runs_as_nobody_and_can_change_nothing(image: Image) -> None:
         image.run(*image.last.healthcheck)
 
 
-def test_the_sidecar_serves_its_pod_and_nobody_else(image: Image, tmp_path: Path) -> None:
+def test_the_sidecar_serves_its_pod_and_no_other(image: Image, tmp_path: Path) -> None:
     """The example of the documentation is what operators begin with."""
     with running(image, pod_named("sidecar-driver"), tmp_path / "driver") as pod:
         for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -105,7 +105,7 @@ def test_the_sidecar_serves_its_pod_and_nobody_else(image: Image, tmp_path: Path
         assert status == 200, answer
         assert json.loads(answer)["headers"]["Authorization"][0].startswith("AWS4-HMAC-SHA256 ")
         assert sign(pod, uri=OBJECT.replace("orders", "others"))[0] == 403
-        # The executors' account is nobody to the policy.
+        # The executors' account is unknown to the policy.
         assert sign(pod, account="spark-executor")[0] == 403
         # Other pods reach health and metrics, and no signatures.
         assert pod.ask(8181, ROUTE, host=POD_ADDRESS)["status"] == 0

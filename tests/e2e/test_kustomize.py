@@ -42,7 +42,7 @@ def _named(document: Document) -> tuple[str, str]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_renders_as_kustomize_renders_it(variant: str) -> None:
-    """Everything else that is said of the manifests would be said of something that nobody applies."""
+    """Everything else that is said of the manifests would be said of something that is not applied."""
     done = subprocess.run([kustomize(), "build", DEPLOY / variant], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     theirs = sorted(yaml.safe_load_all(done.stdout), key=_named)

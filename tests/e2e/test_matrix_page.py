@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ci
 
 
 def test_the_page_is_that_of_the_record() -> None:
-    """Users go by the page; a hand on it would promise what nobody ran."""
+    """Users go by the page; a hand on it would promise what was not run."""
     assert FILE.with_suffix(".md").read_text() == page(json.loads(FILE.read_text()))
 
 

@@ -101,7 +101,7 @@ def test_the_trail_arrives_whole(deploy: Deploy, workers: int, store: RunningSto
     owner.close()
 
 
-def test_a_bucket_that_is_not_there_yet_holds_up_nobody(deploy: Deploy, store: RunningStore, tmp_path: Path) -> None:
+def test_a_bucket_that_is_not_there_yet_holds_up_nothing(deploy: Deploy, store: RunningStore, tmp_path: Path) -> None:
     """An outage of the archive must neither stop the serving nor cost a segment."""
     owner = Owner(store)
     bucket = f"{BUCKET}-later"

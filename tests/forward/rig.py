@@ -31,7 +31,7 @@ from signproxy.s3.outbound import outbound_of
 from signproxy.s3.payload import Payload, PayloadMode
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import ObjectRef, S3Request
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style
 from signproxy.s3.uri import decode_once
 from signproxy.s3.verify import SeedSignature
 from signproxy.sealing import MIN_SECRET, Marker, Purpose, SealingSecret
@@ -68,7 +68,7 @@ class Keys:
 
 def storage(port: int, scheme: str = "http", *, accepts_chunked_transfer: bool = False, looks: bool = True) -> Storage:
     """Return a store; one that looks compares bodies with their hashes and trailers."""
-    endpoint = Endpoint(scheme, f"127.0.0.1:{port}", (Style.PATH,))
+    endpoint = S3Endpoint(scheme, f"127.0.0.1:{port}", (Style.PATH,))
     return Storage(
         "store",
         StorageKind.S3_COMPATIBLE,
@@ -257,7 +257,7 @@ class Rig:
 async def until(true: Callable[[], bool]) -> None:
     """Wait for what another task or the kernel does."""
     async with asyncio.timeout(5):
-        while not true():  # noqa: ASYNC110 - nobody could set an event for it
+        while not true():  # noqa: ASYNC110 - nothing could set an event for it
             await asyncio.sleep(0.005)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from signproxy.errors import SettingsInvalid
 from signproxy.forward.addresses import Address, StorageAddresses
-from signproxy.forward.resign import Outbound, Resigner
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style, aws_endpoints
+from signproxy.forward.resign import Resigner, StoreRequest
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style, aws_endpoints
 from tests.authority import Authority
 from tests.forward.rig import CREDENTIALS, Rig, connected, request, serving_rig, storage
 from tests.forward.test_bodies import LARGE
@@ -19,7 +19,7 @@ from tests.forward.upstream import Upstream, serving
 
 
 def at(scheme: str, authority: str, style: Style = Style.PATH) -> Storage:
-    endpoint = Endpoint(scheme, authority, (style,))
+    endpoint = S3Endpoint(scheme, authority, (style,))
     return Storage("store", StorageKind.S3_COMPATIBLE, "r", ("data",), (endpoint,))
 
 
@@ -41,7 +41,7 @@ def at(scheme: str, authority: str, style: Style = Style.PATH) -> Storage:
     ),
 )
 def test_each_bucket_has_its_address(store: Storage, host: str, port: int, shown: str) -> None:
-    """Requests would go to another host, or to a port where nobody listens."""
+    """Requests would go to another host, or to a port where nothing listens."""
     address = StorageAddresses().find(store, "data").address
     assert (address.host, address.port, str(address)) == (host, port, shown)
 
@@ -109,7 +109,7 @@ async def test_a_store_with_a_certificate_of_ones_own_authority_is_served(tmp_pa
 
 @pytest.mark.parametrize("fault", ("name", "authority", "plain"))
 async def test_a_store_that_is_not_the_one_is_never_spoken_to(tmp_path: Path, fault: str) -> None:
-    """A signed request, and the object in it, would go to whoever is there."""
+    """A signed request, and the object in it, would go to the server that is there."""
     authority = Authority()
     (tmp_path / "ca.pem").write_text((Authority() if fault == "authority" else authority).pem)
     tls = served_by(authority, tmp_path, "127.0.0.2" if fault == "name" else "127.0.0.1")
@@ -133,10 +133,12 @@ def test_two_ways_of_trust_share_no_connection() -> None:
 
 
 def test_buckets_that_clients_name_do_not_pile_up() -> None:
-    """Whoever may make buckets could fill the memory with names of them."""
+    """A caller that may make buckets could fill the memory with names of them."""
     addresses, resigner = StorageAddresses(), Resigner()
     store = at("http", "a.local")
-    asked = Outbound(method="GET", target="/", path="/", query="", headers=(), signed=(), payload="UNSIGNED-PAYLOAD")
+    asked = StoreRequest(
+        method="GET", target="/", path="/", query="", headers=(), signed=(), payload="UNSIGNED-PAYLOAD"
+    )
     for number in range(3000):
         destination = addresses.find(store, f"b{number}")
         assert destination.address.host == "a.local"

@@ -215,7 +215,7 @@ async def test_a_connection_that_the_store_closes_while_idle_is_not_used() -> No
 
 @pytest.mark.parametrize("pause", (0.0, 0.02))
 async def test_what_comes_behind_an_answer_is_nobodys_answer(pause: float) -> None:
-    """The next caller would get what the store meant for somebody else, or for nobody."""
+    """The next caller would get what the store meant for another caller, or for none."""
 
     async def script(talk: Talk) -> None:
         while True:
@@ -331,7 +331,7 @@ async def test_a_client_that_vanishes_frees_the_store_at_once() -> None:
 
 
 async def test_a_client_that_vanishes_within_an_answer_stops_it() -> None:
-    """A store would send terabytes to nobody."""
+    """A store would send terabytes to no reader."""
     script = after(HEAD % (1 << 40), *[b"x" * 100_000 for _ in range(200)], stalls=True)
     times = Times(answer=30, idle=30, client_idle=30)
     async with Upstream(script) as store, serving_rig(Rig(storage(store.port), times)) as rig:

@@ -88,7 +88,7 @@ async def test_beyond_the_limit_one_waits_for_its_turn() -> None:
             channel.abort()
 
 
-async def test_whoever_waits_too_long_is_told() -> None:
+async def test_a_caller_that_waits_too_long_is_told() -> None:
     """A request would hang for as long as others hold their connections."""
     async with Upstream(wait) as store, pool_of(store, connections=1) as (pool, address):
         held = await pool.connect(address)
@@ -185,7 +185,7 @@ async def test_many_requests_share_few_connections() -> None:
 
 
 async def test_a_connection_that_is_dead_already_is_not_used() -> None:
-    """A request would be sent to nobody."""
+    """A request would be sent to a server that has left."""
 
     async def script(talk: Talk) -> None:
         talk.reset()

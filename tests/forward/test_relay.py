@@ -41,7 +41,7 @@ async def test_long_answers_are_changed_one_at_a_time_and_short_ones_at_once(mon
     (
         (Operation.LIST_MULTIPART_UPLOADS, True),
         (Operation.LIST_PARTS, True),
-        # It is begun: whoever is not told of it can neither complete nor abort it.
+        # It is begun: a client that is not told of it can neither complete nor abort it.
         (Operation.CREATE_MULTIPART_UPLOAD, False),
     ),
 )

@@ -337,7 +337,7 @@ async def test_conditions_and_repeats_are_sent_as_they_came() -> None:
     assert verified(store.requests[0]).body == _SENT % (named.replace(b"&#49;", b"1") * 2 + b"<Quiet>true</Quiet>")
 
 
-async def test_a_checksum_that_nobody_here_computes_is_replaced_by_one_that_is() -> None:
+async def test_a_checksum_that_is_not_computed_here_is_replaced_by_one_that_is() -> None:
     """It is one of the client's own bytes, which the store never sees: every bulk delete of such a client fails."""
     headers = "X-Amz-Checksum-XXHash64: AAAAAAAAAAA=\r\nx-amz-sdk-checksum-algorithm: XXHASH64\r\n"
     async with Upstream(serving(RESULT)) as store, serving_rig(Rig(storage(store.port))) as rig:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.uploads import Place, UploadIds
+from signproxy.forward.uploads import UploadIds, UploadScope
 from signproxy.s3.operation import Operation
 from signproxy.s3.xml_document import read_document
 from signproxy.sealing import MARK_LENGTH, MIN_SECRET, Marker, Purpose, SealingSecret
 from tests.pieces import drained
 
 OLD, NEW = (SealingSecret(bytes([n]) * MIN_SECRET) for n in (1, 2))
-TABLE = Place("lake.ns.t1", "data")
-OTHERS = (Place("lake.ns.t2", "data"), Place("lake.ns.t1", "date"))
+TABLE = UploadScope("lake.ns.t1", "data")
+OTHERS = (UploadScope("lake.ns.t2", "data"), UploadScope("lake.ns.t1", "date"))
 KEY = "wh/t1/data/a b.parquet"
 
 
@@ -21,14 +21,14 @@ def ids(*secrets: SealingSecret) -> UploadIds:
     return UploadIds(Marker(secrets or (NEW,), Purpose.UPLOAD_ID))
 
 
-def created(upload_id: str, place: Place = TABLE, key: str = KEY, by: UploadIds | None = None) -> str:
+def created(upload_id: str, place: UploadScope = TABLE, key: str = KEY, by: UploadIds | None = None) -> str:
     """Return the id that a client gets for the store's own."""
     document = f"<InitiateMultipartUploadResult><UploadId>{upload_id}</UploadId></InitiateMultipartUploadResult>"
     marked = drained((by or ids()).marked(place, Operation.CREATE_MULTIPART_UPLOAD, key, document.encode())).decode()
     return marked.partition("<UploadId>")[2].partition("</UploadId>")[0]
 
 
-def sent(upload_id: str, place: Place = TABLE, key: str = KEY, by: UploadIds | None = None) -> tuple[str, str]:
+def sent(upload_id: str, place: UploadScope = TABLE, key: str = KEY, by: UploadIds | None = None) -> tuple[str, str]:
     return (by or ids()).stripped(
         place, key, f"/data/wh?partNumber=1&uploadId={upload_id}", f"partNumber=1&uploadId={upload_id}"
     )
@@ -44,7 +44,7 @@ def test_the_store_gets_its_own_id_back(upload_id: str) -> None:
 
 
 def test_an_id_is_good_for_its_table_bucket_and_key_alone() -> None:
-    """Whoever may write one table could complete, or abort, the uploads of another."""
+    """A caller that may write one table could complete, or abort, the uploads of another."""
     marked = created("abc")
     for place, key in (*((other, KEY) for other in OTHERS), (TABLE, "wh/t1/data/b"), (TABLE, "")):
         with pytest.raises(Refused) as refusal:
@@ -110,7 +110,7 @@ LIST = (
 
 @pytest.mark.parametrize("encoded", (False, True))
 def test_each_upload_of_a_list_is_marked_for_its_own_key(encoded: bool) -> None:
-    """Somebody who cleans up could abort none of what the list shows."""
+    """A user who cleans up could abort none of what the list shows."""
     head = "<KeyMarker>wh/t1/0</KeyMarker><UploadIdMarker>zero</UploadIdMarker>"
     head += "<NextKeyMarker>wh/t1/a</NextKeyMarker><NextUploadIdMarker>one</NextUploadIdMarker>"
     head += "<EncodingType>url</EncodingType>" if encoded else ""

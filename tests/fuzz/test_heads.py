@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signproxy.transfer.faults import MessageInvalid
-from signproxy.transfer.head import Body, RequestHead, read_request_head, read_response_head
+from signproxy.transfer.head import BodyFraming, RequestHead, read_request_head, read_response_head
 from tests.transfer.test_head import SMUGGLING
 
 SEEDS: tuple[bytes, ...] = (
@@ -41,9 +41,9 @@ def _check(data: bytes, head: RequestHead) -> None:
     lengths = [value for name, value in pairs if name == "content-length"]
     codings = [value for name, value in pairs if name == "transfer-encoding"]
     match head.body:
-        case Body.CHUNKED:
+        case BodyFraming.CHUNKED:
             assert (lengths, codings) == ([], ["chunked"])
-        case Body.SIZED:
+        case BodyFraming.SIZED:
             assert (lengths, codings) == ([str(head.length)], [])
         case _:
             assert (lengths, codings) == ([], [])
@@ -52,7 +52,7 @@ def _check(data: bytes, head: RequestHead) -> None:
 @settings(max_examples=400)
 @given(st.sampled_from(SEEDS), st.randoms(use_true_random=False), st.integers(0, 4))
 def test_a_bent_head_is_read_in_the_one_way_or_refused(data: bytes, chance: Random, times: int) -> None:
-    """A head that is read in a second way carries a request that nobody has judged."""
+    """A head that is read in a second way carries a request that was not judged."""
     for _ in range(times):
         data = _bent(data, chance)
     with contextlib.suppress(MessageInvalid):

@@ -150,7 +150,7 @@ ALLOWED: tuple[Ask, ...] = (
 
 
 class Slow:
-    """A resolver that has to ask somebody first, and then finds what the policy says."""
+    """A resolver that has to ask an upstream first, and then finds what the policy says."""
 
     def __init__(self) -> None:
         self.asked = 0

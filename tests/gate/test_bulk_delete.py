@@ -45,7 +45,7 @@ async def test_a_key_that_is_too_long_keeps_no_other_from_being_deleted() -> Non
     assert await Site().reason(delete(LONG), "writer") is Reason.KEY_TOO_LONG
 
 
-async def test_keys_that_are_too_long_are_judged_with_nobody() -> None:
+async def test_keys_that_are_too_long_do_not_break_up_their_folder() -> None:
     """One of them in each folder would have each of a thousand keys judged for itself."""
     site = Site()
     resolver = _Counted()

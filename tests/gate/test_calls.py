@@ -1,4 +1,4 @@
-"""Prove who may make which catalog call, and what a list shows him."""
+"""Prove who may make which catalog call, and what a list shows of the catalog."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ALLOWED, REFUSED = Reason.ALLOWED, Reason.CALL_NOT_PERMITTED
         ("reader", CREATE, None, None, REFUSED),
         ("lender", LOAD, "sales", "lent", ALLOWED),
         ("lender", LOAD, "sales", "orders", REFUSED),
-        # Whoever may see one table may list the way to it: the list shows no more than that.
+        # A caller who may see one table may list the way to it: the list shows no more than that.
         ("lender", LIST, "sales", None, ALLOWED),
         ("lender", NAMESPACES, None, None, ALLOWED),
         ("lender", LIST, "hr", None, REFUSED),
@@ -93,7 +93,7 @@ def test_a_call_needs_its_privileges_at_its_place(
 
 
 def test_a_refusal_names_what_is_missing() -> None:
-    """An operator grants what he is told, and no more."""
+    """An operator grants what the message asks for, and no more."""
     site = Site()
     for namespace, where in (("sales", "namespace 'sales'"), (None, "the catalog")):
         assert _admit(site, "reader", PURGE, namespace) is REFUSED
@@ -104,7 +104,7 @@ def test_a_refusal_names_what_is_missing() -> None:
 
 @pytest.mark.parametrize(("authorizer", "told"), (("policy", REFUSED), ("both", REFUSED), ("catalog", ALLOWED)))
 def test_where_the_upstream_authorizes_it_judges_the_call_itself(authorizer: str, told: Reason) -> None:
-    """The policy of such a catalog names nobody."""
+    """The policy of such a catalog names no principal."""
     site = Site(policy(f"authorizer: {authorizer}"))
     assert _admit(site, "reader", DROP, "sales", "orders") is told
     stranger = _admit(site, "stranger", LOAD, "sales", "orders")
@@ -131,7 +131,7 @@ def test_a_catalog_is_for_whom_its_issuer_may_speak() -> None:
 
 @pytest.mark.parametrize("authorizer", ("policy", "catalog"))
 @pytest.mark.parametrize("privilege", Privilege)
-def test_whoever_only_ever_reads_changes_nothing(authorizer: str, privilege: Privilege) -> None:
+def test_a_caller_that_only_ever_reads_changes_nothing(authorizer: str, privilege: Privilege) -> None:
     """A clamped session, or one on another's rights, must not commit, create or drop."""
     site = Site(policy(f"authorizer: {authorizer}"))
     reads = {"TABLE_REMOTE_SIGN"} | {
@@ -222,7 +222,7 @@ def test_a_list_shows_what_may_be_seen(who: str, shown: set[str]) -> None:
     ),
 )
 def test_a_tables_token_sees_the_way_to_its_table(catalog: str, namespace: str, name: str | None, shown: bool) -> None:
-    """Whoever finds it in an executor's log learns of nothing else."""
+    """A finder of it in an executor's log learns of nothing else."""
     site = Site(policy(catalogs="  other: {storages: [aws], roots: ['s3://cold/x'], tables: upstream}"))
     subject = Subject.of(principal("owner", scope=SCOPE))
     assert site.gate.may_see(site.state.catalogs[catalog], subject, namespace, name) is shown
@@ -234,7 +234,7 @@ def test_a_list_is_shown_by_the_policy_in_force_when_it_is_answered() -> None:
     catalog = site.state.catalogs["lake"]
     subject = Subject.of(principal("lender"))
     assert site.gate.may_see(catalog, subject, "sales", "lent")
-    # Roles have other numbers now: those of the old catalog would mean somebody else.
+    # Roles have other numbers now: those of the old catalog would mean another principal.
     site.reload(
         policy(more=MORE).replace("lake: [reader, writer, owner, lender]", "lake: [lender, owner, writer, reader]")
     )

@@ -92,7 +92,7 @@ async def test_what_travelled_with_the_table_wins() -> None:
 
 
 async def test_a_refused_request_says_it_too() -> None:
-    """Whoever looks for the job that fails looks at its refusals."""
+    """An operator who looks for the job that fails looks at its refusals."""
     with _desk() as desk:
         event = await desk.event(CASES[Reason.OUTSIDE_TABLE], "nightly", "q-1")
         assert (event.reason, event.application, event.query_id) == ("outside_table", "nightly", "q-1")

@@ -36,7 +36,7 @@ async def test_explain_says_what_the_gate_says(reason: Reason) -> None:
 
 @pytest.mark.parametrize("reason", CASES, ids=lambda reason: reason.code)
 async def test_checks_before_the_failed_one_passed_and_those_after_it_did_not_run(reason: Reason) -> None:
-    """Whoever repairs the wrong check loses a day."""
+    """An operator who repairs the wrong check loses a day."""
     checks = (await _explained(CASES[reason])).checks
     assert tuple(check for check, _, _ in checks) == GATE_CHECKS
     for check, outcome, fact in checks:
@@ -127,7 +127,7 @@ async def test_any_other_refusal_comes_with_the_reasons_remedy(reason: Reason) -
 
 
 async def test_a_refusal_without_detail_is_explained_by_its_meaning() -> None:
-    """An empty line helps nobody."""
+    """An empty line does not help."""
     explained = await _explained(CASES[Reason.DELETE_WITHOUT_BODY])
     assert explained.detail == ""
     assert _facts(explained)[Check.BODY] == Reason.DELETE_WITHOUT_BODY.value.meaning

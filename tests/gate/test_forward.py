@@ -124,7 +124,7 @@ async def test_the_policy_in_force_judges() -> None:
 
 
 async def test_what_is_remembered_of_callers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buckets are a caller's to name: whoever guesses must not fill the memory."""
+    """Buckets are a caller's to name: a caller who guesses must not fill the memory."""
     from signproxy.gate import reach
 
     monkeypatch.setattr(reach, "_KEPT", 2)
@@ -147,7 +147,7 @@ async def test_one_bucket_of_two_stores_is_nobodys() -> None:
         await site.ask(wire(bucket="my-other", key="b/b1/f"))
     assert refused.value.reason is Reason.ENDPOINT_UNKNOWN
     assert "'main' of catalog 'lake', 'other' of catalog 'beside'" in refused.value.detail
-    # Whoever may speak for one of the catalogs alone means its bucket.
+    # A caller that may speak for one of the catalogs alone means its bucket.
     beside = Subject.of(caller("reader", catalogs=("beside",)))
     assert await site.reason(wire(bucket="my-other", key="b/b1/f"), beside) is Reason.ALLOWED
 
@@ -155,7 +155,7 @@ async def test_one_bucket_of_two_stores_is_nobodys() -> None:
 # -- buckets -----------------------------------------------------------------------------------------------------------
 
 
-async def test_buckets_are_listed_to_whoever_reads_in_them() -> None:
+async def test_buckets_are_listed_to_their_readers() -> None:
     """The store's own list would show the buckets of everybody."""
     site = Site()
     service = wire(bucket="")
@@ -195,7 +195,7 @@ async def test_buckets_are_listed_to_whoever_reads_in_them() -> None:
     assert await site.reason(wire("PUT", bucket=""), "reader") is not Reason.ALLOWED
 
 
-async def test_a_bucket_is_shown_to_whoever_reads_in_it() -> None:
+async def test_a_bucket_is_shown_to_its_readers() -> None:
     """Tools ask for the bucket before they ask for a key."""
     site = Site()
     for asked in (wire("HEAD"), wire(query="location")):
@@ -223,7 +223,7 @@ async def test_a_bucket_is_shown_to_whoever_reads_in_it() -> None:
     ),
 )
 async def test_a_key_is_good_for_its_scope_and_nothing_else(scope: KeyScope, open_to: set[str]) -> None:
-    """Whoever finds a key in a job's environment gets what the job needs, not what its owner may."""
+    """A finder of a key in a job's environment gets what the job needs, not what its owner may."""
     site = Site()
     subject = Subject.of(caller("writer", key=scope))
     asked = {"t1": wire(key=T1), "deep": wire(key="wh/deep/f"), "stage": wire(key="stage/f")}
@@ -245,7 +245,7 @@ async def test_a_scope_holds_for_the_source_of_a_copy_and_for_each_deleted_key()
         assert [refused.reason for refused in passed.refused] == [Reason.NOT_IN_SCOPE]
 
 
-async def test_whoever_was_clamped_only_reads() -> None:
+async def test_a_clamped_caller_only_reads() -> None:
     """A view's reader must not write on its owner's rights."""
     site = Site()
     subject = Subject(caller("writer"), caller("writer"), (), Ceiling.READ_ONLY)
@@ -357,7 +357,7 @@ async def test_a_bulk_delete_of_nothing_allowed_is_refused() -> None:
         (wire("PUT", key="wh/t1/a", x_amz_copy_source="/my-bucket/elsewhere/a"), Reason.NO_WRITE_DATA),
     ),
 )
-async def test_whoever_is_observed_is_served_and_recorded(asked: ForwardWire, reason: Reason) -> None:
+async def test_an_observed_caller_is_served_and_recorded(asked: ForwardWire, reason: Reason) -> None:
     """So an engine that still holds keys can be moved without an outage, and the day of `enforce` is known."""
     site = Site()
     passed = await site.passed(asked, "watched")
@@ -388,7 +388,7 @@ async def test_what_the_policy_allows_is_not_observed() -> None:
         (wire("POST", query="delete", body=b"<Delete/>"), Reason.DELETE_SIZE),
     ),
 )
-async def test_whoever_is_observed_still_sends_what_is_well_formed_and_configured(
+async def test_an_observed_caller_still_sends_what_is_well_formed_and_configured(
     asked: ForwardWire, reason: Reason
 ) -> None:
     """The server's keys may reach more buckets than the policy names."""
@@ -396,7 +396,7 @@ async def test_whoever_is_observed_still_sends_what_is_well_formed_and_configure
 
 
 async def test_observing_lifts_no_scope_and_no_ceiling() -> None:
-    """A key for one table stays one, and nobody else's rights become anybody's."""
+    """A key for one table stays one, and no caller gets another's rights."""
     site = Site()
     scoped = Subject.of(caller("watched", key=KeyScope("lake", "ns", "t1")))
     assert await site.reason(wire(key="stage/a"), scoped) is Reason.NOT_IN_SCOPE

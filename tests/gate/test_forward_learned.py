@@ -88,7 +88,7 @@ async def test_questions_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await ask(site, wire(bucket="cold", key="data/orders/f")) is Reason.UPSTREAM_UNAVAILABLE
 
 
-async def test_a_reload_bites_whoever_waits_for_an_upstream() -> None:
+async def test_a_reload_bites_callers_that_wait_for_an_upstream() -> None:
     """A slow upstream would be a way to be judged by yesterday's policy."""
     site = Site(policy(more=LISTED))
     site.upstream.put(facts())
@@ -111,7 +111,7 @@ async def test_a_copy_reads_a_learned_table() -> None:
 
 
 async def test_keys_of_several_learned_tables_are_deleted() -> None:
-    """Each of them is somebody's."""
+    """Each of them has an owner."""
     site = Site()
     site.live(facts(), facts("items"))
     passed = await ask(site, delete("wh/orders/a", "wh/items/b", "wh/gone/c", bucket="lake"), "writer")
@@ -130,7 +130,7 @@ async def test_buckets_below_the_roots_are_shown_to_readers() -> None:
 
 
 async def test_where_the_upstream_alone_authorizes_its_word_is_needed() -> None:
-    """A caller whom the policy does not know reads what the upstream lets him, and nothing of a volume."""
+    """A caller that the policy does not know reads what the upstream allows, and nothing of a volume."""
     site = Site(policy("authorizer: catalog"))
     site.live(facts())
     passed = await ask(site, lake(), "stranger")

@@ -28,7 +28,7 @@ _NOT_THE_GATES = {reason for reason in Reason if reason.check not in GATE_CHECKS
 
 
 def test_every_reason_of_the_gates_checks_has_a_case() -> None:
-    """A reason without a case is a refusal that nobody has seen."""
+    """A reason without a case is a refusal that was never seen."""
     assert set(CASES) | set(LEARNED_CASES) | OF_VOLUMES == (set(Reason) - _NOT_THE_GATES) | {Reason.ALLOWED}
     assert not set(CASES) & set(LEARNED_CASES)
 
@@ -73,7 +73,7 @@ async def test_a_table_that_must_be_asked_for_is_judged_alike(ask: Ask) -> None:
         assert isinstance(second, Allow)
         assert (second.table, second.write_once) == (first.table, first.write_once)
     assert (later.deny, later.request, later.catalog) == (at_once.deny, at_once.request, at_once.catalog)
-    # What is refused before the table is looked for asks nobody.
+    # What is refused before the table is looked for asks no upstream.
     assert slow.asked == int(not isinstance(first, Refused) or first.reason.check >= Check.TABLE)
 
 
@@ -170,7 +170,7 @@ async def test_signing_off_system_wide_is_off_everywhere() -> None:
 
 
 async def test_an_external_catalog_signs_only_where_that_is_allowed() -> None:
-    """Its locations are somebody else's word."""
+    """Its locations are another party's word."""
     ask = CASES[Reason.CATALOG_FEDERATED]
     allowed = SEALED.replace("kind: external\n", "kind: external\n    allow_external: true\n")
     assert isinstance(await judge(Product(allowed), ask), Allow)
@@ -322,7 +322,7 @@ async def test_a_refusal_leaves_what_was_known_until_then() -> None:
     assert late.allow is None
 
 
-async def test_a_reload_is_judged_anew_for_whoever_was_admitted_before() -> None:
+async def test_a_reload_is_judged_anew_for_callers_admitted_before() -> None:
     """What passed under the old policy is no right under the new one: a revoke bites on the next request."""
     product = Product(SEALED)
     ask = Ask()
@@ -373,7 +373,7 @@ async def test_admission_of_one_caller_or_route_admits_no_other() -> None:
                     assert judged.reason is alone.reason
 
 
-async def test_a_caller_with_a_borrowed_name_is_checked_for_himself() -> None:
+async def test_a_caller_with_a_borrowed_name_is_checked_by_itself() -> None:
     """Rights are the effective principal's; which catalogs an issuer may speak for is the caller's own limit."""
     product = Product(SEALED)
     ask = Ask()

@@ -50,7 +50,7 @@ def _answer(site: Site) -> None:
         ("buckets: [lake, cold]", "buckets: [pond, cold]", Reason.ENDPOINT_UNKNOWN),
     ),
 )
-async def test_a_reload_bites_whoever_waits_for_an_upstream(before: str, after: str, told: Reason) -> None:
+async def test_a_reload_bites_callers_that_wait_for_an_upstream(before: str, after: str, told: Reason) -> None:
     """A slow upstream would be a way to be judged by yesterday's policy."""
     site = Site()
     site.upstream.put(facts())
@@ -87,7 +87,7 @@ async def test_a_table_that_is_declared_while_it_is_asked_for_is_the_declared_on
 
 
 class _Slow:
-    """A resolver of declared tables that has to ask somebody as well."""
+    """A resolver of declared tables that has to ask an upstream as well."""
 
     def resolve(self, *asked: object) -> Awaitable[object]:
         async def found() -> object:
@@ -145,7 +145,7 @@ class _Knows:
 
 
 async def test_a_refusal_before_the_question_is_recorded_like_any_other() -> None:
-    """The audit trail names the table, although nobody knows yet whether there is one."""
+    """The audit trail names the table, although it is not known yet whether there is one."""
     site = Site()
     deny = Deny(Reason.NO_READ_DATA, "detail")
     site.gate = Gate(lambda: site.state, PolicyResolver(), frozenset(), frozenset(), _Knows(deny))  # type: ignore[arg-type]  # as much as is called
@@ -156,7 +156,7 @@ async def test_a_refusal_before_the_question_is_recorded_like_any_other() -> Non
 
 
 async def _explained(site: Site, who: str = "reader", target: Target = ORDERS, method: str = "GET") -> Explanation:
-    # As `signproxy explain` has it: the policy, and nobody to ask.
+    # As `signproxy explain` has it: the policy, and no upstream to ask.
     gate = Gate(lambda: site.state, PolicyResolver(), frozenset())
     return await explain(gate, Subject.of(principal(who)), CatalogAddress("lake"), target, _wire(method))
 

@@ -122,7 +122,7 @@ _WHO = {
 
 
 async def test_an_allowed_request_is_recorded_whole() -> None:
-    """Whoever asks later who read a file has only this line."""
+    """An auditor who asks later who read a file has only this line."""
     with _desk() as desk:
         passage = new_passage()
         passage.access_key_id = ACCESS_KEY[-4:]
@@ -199,7 +199,7 @@ async def test_what_could_not_be_read_is_recorded_as_it_was_sent() -> None:
 
 
 async def test_a_route_without_a_table_names_none() -> None:
-    """An invented table in the trail would be somebody else's."""
+    """An invented table in the trail would be another caller's."""
     with _desk() as desk:
         event = await desk.close(replace(CASES[Reason.KEY_DOT_SEGMENT], target=BY_LOCATION))
         assert (event.namespace, event.table) == ("", "")
@@ -256,12 +256,12 @@ async def test_the_pod_and_roles_of_the_caller_are_recorded() -> None:
         event = desk.product.events()[0]
     assert (event.principal, event.issuer, event.roles) == ("corp/etl", "corp", ("loaders", "readers"))
     assert (event.pod_namespace, event.pod_name, event.pod_uid, event.pod_node) == ("jobs", "etl-7", "uid-7", "node-7")
-    # Who acts for himself is named once.
+    # A caller that acts for itself is named once.
     assert (event.effective_principal, event.view_chain) == ("", ())
 
 
 async def test_whose_rights_were_used_is_recorded_beside_who_used_them() -> None:
-    """A view's reader did not read with his own rights; both must be found."""
+    """A view's reader did not read with its own rights; both principals must be found."""
     with _desk() as desk:
         passage = new_passage()
         owner = Principal("corp/owner", "corp", "owner", 4e9)
@@ -349,7 +349,7 @@ async def test_with_allow_a_lost_event_does_not_stop_the_request() -> None:
         assert len(desk.counted()) == 1
 
 
-def test_refusals_of_nobody_have_a_budget_of_their_own() -> None:
+def test_refusals_without_a_principal_have_a_budget_of_their_own() -> None:
     """Without a token anyone could fill the disk with refusals."""
     with _desk() as desk:
         for _ in range(100):
@@ -514,7 +514,7 @@ async def test_an_accepted_unsafe_storage_is_in_every_event() -> None:
 
 
 async def test_a_refusal_is_remembered_with_what_explains_it() -> None:
-    """At three in the morning nobody wants to search an audit trail for what happened a minute ago."""
+    """At three in the morning no operator wants to search an audit trail for what happened a minute ago."""
     with _desk() as desk:
         passage = new_passage()
         event = await desk.close(CASES[Reason.OUTSIDE_TABLE], passage)
@@ -542,7 +542,7 @@ async def test_what_is_served_is_not_remembered() -> None:
 
 
 def test_the_newest_refusals_of_known_and_unknown_callers_are_kept() -> None:
-    """Somebody who knocks without a token must not wash away what a job is refused for; and memory is bounded."""
+    """A stranger without a token must not wash away what a job is refused for; and memory is bounded."""
     with _desk() as desk:
         for number in range(3 * KNOWN_CALLERS):
             passage = Passage(Kind.SIGN, f"known-{number}", "r", "", "", AT_ARRIVAL)
@@ -657,7 +657,7 @@ async def _forwarded(desk: Desk, wire: ForwardWire, outcome: ForwardOutcome, who
 
 
 async def test_a_forwarded_request_is_recorded_whole() -> None:
-    """Whoever asks later who read a file, and how much of it, has only this line."""
+    """An auditor who asks later who read a file, and how much of it, has only this line."""
     outcome = ForwardOutcome(
         status=206,
         upstream_status=206,

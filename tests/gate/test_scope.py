@@ -98,7 +98,7 @@ async def test_a_copy_from_elsewhere_is_not_in_its_scope(kind: str) -> None:
     assert "wh/other/f" in refused.detail
 
 
-async def test_nobody_is_asked_for_a_table_outside_of_the_scope() -> None:
+async def test_no_upstream_is_asked_for_a_table_outside_of_the_scope() -> None:
     """The token would be a way to have other tables loaded, and to see by the time it takes whether they are there."""
     site = Site()
     site.upstream.put(facts(), facts("other"))

@@ -142,7 +142,7 @@ async def test_a_kid_that_is_too_long_is_never_asked_for() -> None:
 
 
 async def test_keys_and_key_addresses_in_a_token_are_ignored() -> None:
-    """Anybody could bring his own key along, or make signproxy call any address."""
+    """Any caller could bring a key of its own along, or make signproxy call any address."""
     async with KeyServer(jwks(jwk(rsa_key(), kid="one"))) as server, KeyServer() as evil:
         evil.body = jwks(jwk(rsa_key("evil"), kid="one"))
         who = authenticator(remote_issuer(server.url))

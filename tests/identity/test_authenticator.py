@@ -17,7 +17,7 @@ from signproxy.identity.fetch import Fetched, Trust, fetch
 from signproxy.identity.issuer import Discovery, Issuer, JwksUrl, SharedSecret
 from signproxy.identity.key_url import KeyUrl
 from signproxy.identity.keys import VerificationKey
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.model import Principal
 from tests.garbage import nothing_kept
 from tests.identity.rig import (
@@ -77,7 +77,7 @@ async def test_each_public_key_algorithm_is_verified_with_a_key_set(algorithm: s
 
 @pytest.mark.parametrize("algorithm", ("HS256", *ASYMMETRIC))
 def test_every_single_changed_part_of_a_token_is_refused(algorithm: str) -> None:
-    """A caller could change his own claims."""
+    """A caller could change its own claims."""
     key = SECRET if algorithm == "HS256" else key_for(algorithm)
     who = authenticator(issuer() if algorithm == "HS256" else public_issuer(algorithm))
     parts = token(claims(sub="mallory"), key, algorithm).split(".")
@@ -183,7 +183,7 @@ def test_memory_holds_the_digest_of_the_whole_token_and_not_the_token() -> None:
 
 
 def test_memory_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever can mint tokens could fill the memory."""
+    """An issuer that mints tokens without end could fill the memory."""
     who = authenticator(remembered=3)
     texts = [token(claims(sub=f"user{number}")) for number in range(4)]
     for text in texts:
@@ -267,7 +267,7 @@ OPAQUE = "local-development-token-0123456789"
 
 def test_a_static_token_names_its_principal() -> None:
     """Small set-ups without an issuer could not sign in."""
-    static = StaticTokens({hash_token(OPAQUE): StaticToken("spark", ("etl",), ("sales",))})
+    static = StaticTokens({hash_token(OPAQUE): OpaqueToken("spark", ("etl",), ("sales",))})
     who = authenticator(static_tokens=static)
     found = principal(who, OPAQUE)
     assert (found.name, found.issuer, found.roles, found.catalogs) == ("static/spark", "static", ("etl",), ("sales",))
@@ -279,7 +279,7 @@ def test_a_static_token_names_its_principal() -> None:
 @pytest.mark.parametrize(("now", "outcome"), ((NOW - 0.001, None), (NOW, Reason.TOKEN_EXPIRED)))
 def test_a_static_token_ends_when_it_says(now: float, outcome: Reason | None) -> None:
     """A token lent for a day would work for ever."""
-    static = StaticTokens({hash_token(OPAQUE): StaticToken("spark", expires_at=NOW)})
+    static = StaticTokens({hash_token(OPAQUE): OpaqueToken("spark", expires_at=NOW)})
     who = authenticator(static_tokens=static, clock=Clock(now))
     assert (refusal(who, OPAQUE) if outcome else principal(who, OPAQUE).name) == (outcome or "static/spark")
 
@@ -287,7 +287,7 @@ def test_a_static_token_ends_when_it_says(now: float, outcome: Reason | None) ->
 # -- what is set up
 
 
-def test_nobody_is_let_in_without_issuers() -> None:
+def test_no_caller_is_let_in_without_issuers() -> None:
     """A settings file that lost its identity section would open the door."""
     who = Authenticator(())
     assert refusal(who, token()) is Reason.TOKEN_ISSUER_UNKNOWN
@@ -312,7 +312,7 @@ def test_issuers_that_could_be_taken_for_one_another_are_refused(changes: dict[s
 
 def test_an_issuer_cannot_be_named_as_the_static_tokens_are() -> None:
     """Its users could take the names of static tokens."""
-    static = StaticTokens({hash_token(OPAQUE): StaticToken("spark")})
+    static = StaticTokens({hash_token(OPAQUE): OpaqueToken("spark")})
     with pytest.raises(SettingsInvalid):
         Authenticator((issuer(name="static"),), static)
     Authenticator((issuer(name="static"),))
@@ -374,7 +374,7 @@ async def test_a_source_is_made_for_each_way_to_publish_keys() -> None:
     )
     assert [each.issuer for each in who.health()] == ["corp", "found"]
     await who.aclose()
-    # Closed: nothing is fetched anymore, and whoever still asks is told so.
+    # Closed: nothing is fetched anymore, and a caller that still asks is told so.
     late = token(key=rsa_key(), algorithm="RS256")
     assert await refusal_later(who, late) is Reason.KEYS_UNAVAILABLE
 

@@ -43,7 +43,7 @@ def test_required_claims_are_required(claim: str, value: object) -> None:
     ),
 )
 def test_one_of_the_audiences_is_meant(aud: object, outcome: Reason | None) -> None:
-    """A token for any other service of the issuer could be replayed here by whoever receives it."""
+    """A token for any other service of the issuer could be replayed here by the service that receives it."""
     who = authenticator(issuer(audiences=("signproxy", "second")))
     text = token(claims(aud=aud))
     assert (refusal(who, text) if outcome else principal(who, text).name) == (outcome or "corp/alice")
@@ -195,8 +195,8 @@ def test_a_claim_of_choice_names_the_principal() -> None:
         (None, Reason.TOKEN_CLAIM),
     ),
 )
-def test_an_address_that_the_issuer_did_not_verify_names_nobody(verified: object, outcome: Reason | None) -> None:
-    """Anybody could type the administrator's address into his own profile."""
+def test_an_address_that_the_issuer_did_not_verify_names_no_principal(verified: object, outcome: Reason | None) -> None:
+    """Any user could type the administrator's address into a profile."""
     who = authenticator(issuer(principal_claim="email", mutable_claims_accepted=True))
     text = token(claims(email="alice@example.org", email_verified=verified))
     assert (refusal(who, text) if outcome else principal(who, text).name) == (outcome or "corp/alice@example.org")

@@ -18,14 +18,14 @@ from signproxy.identity.emulated import (
     ACCESS_KEY_PREFIX,
     SESSION_TOKEN_PREFIX,
     EmulatedKeys,
-    Held,
     IssuedKey,
+    KeyHolder,
     Parts,
     is_session_token,
     is_whole_id,
 )
 from signproxy.identity.issuer import SharedSecret
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.identity.table_token import TableTokens
 from signproxy.model import KeyScope, Pod, Principal, TableScope
 from signproxy.sealing import Deriver, Purpose, Sealer, SealingSecret
@@ -48,7 +48,7 @@ def issued(keys: EmulatedKeys, scope: KeyScope | None = None, seconds: float = 6
     return keys.issue(_ALICE, scope, seconds, NOW)
 
 
-def opened(keys: EmulatedKeys, key: IssuedKey, now: float = NOW) -> Held:
+def opened(keys: EmulatedKeys, key: IssuedKey, now: float = NOW) -> KeyHolder:
     return keys.open(key.access_key_id, key.session_token, now)
 
 
@@ -59,7 +59,7 @@ def refused(keys: EmulatedKeys, access_key_id: str, session_token: str, now: flo
 
 
 def static(**changes: Any) -> StaticTokens:
-    return StaticTokens({hash_token(STATIC): StaticToken("robot", **{"roles": ("etl", "admin"), **changes})})
+    return StaticTokens({hash_token(STATIC): OpaqueToken("robot", **{"roles": ("etl", "admin"), **changes})})
 
 
 # -- what a key is
@@ -67,7 +67,7 @@ def static(**changes: Any) -> StaticTokens:
 
 @pytest.mark.parametrize("scope", (None, KeyScope("lake"), SALES, KeyScope("lake", "a", "t", "u-1")))
 def test_a_key_says_who_holds_it_and_what_for(scope: KeyScope | None) -> None:
-    """A job would be judged as somebody else, or beyond what its key was made for."""
+    """A job would be judged as another principal, or beyond what its key was made for."""
     keys = emulated(_BY)
     key = issued(keys, scope)
     held = opened(keys, key)
@@ -89,7 +89,7 @@ def test_a_key_looks_like_those_of_aws() -> None:
 
 
 def test_no_two_keys_share_a_part() -> None:
-    """Whoever has one would have another's."""
+    """The holder of one key would have another's."""
     keys = emulated(_BY)
     made = [issued(keys) for _ in range(200)]
     for part in ("access_key_id", "secret_access_key", "session_token"):
@@ -97,7 +97,7 @@ def test_no_two_keys_share_a_part() -> None:
 
 
 def test_a_pod_is_kept_for_the_audit() -> None:
-    """Nobody could tell which pod read what, once it does so with a key."""
+    """The trail could not tell which pod read what, once it does so with a key."""
     account = {
         "namespace": "jobs",
         "serviceaccount": {"name": "etl", "uid": "s-1"},
@@ -144,7 +144,7 @@ def test_a_key_of_two_parts_says_the_same_in_its_id() -> None:
 
 
 def test_the_parts_of_the_two_kinds_make_no_key() -> None:
-    """Whoever saw a session token would make an id of it, and the other way round, with a secret of his choice."""
+    """A finder of a session token would make an id of it, or the reverse, with a secret of the finder's choice."""
     keys = emulated(_BY)
     three, two = issued(keys), whole(keys)
     sealed, word = three.session_token.removeprefix("spk1."), two.access_key_id.removeprefix("SPK1.")
@@ -162,7 +162,7 @@ def test_the_parts_of_the_two_kinds_make_no_key() -> None:
 
 
 def test_no_two_keys_of_two_parts_share_one() -> None:
-    """Whoever has one would have another's."""
+    """The holder of one key would have another's."""
     keys = emulated(_BY)
     made = [whole(keys) for _ in range(200)]
     assert len({key.access_key_id for key in made}) == len({key.secret_access_key for key in made}) == len(made)
@@ -186,7 +186,7 @@ def test_what_is_too_much_for_an_id_is_refused() -> None:
     ("asked", "lives"), ((60.0, 60.0), (SECONDS, SECONDS), (10 * SECONDS, SECONDS), (math.inf, SECONDS))
 )
 def test_a_key_lives_no_longer_than_the_setting(asked: float, lives: float) -> None:
-    """Whoever asks for a year would have one."""
+    """A caller that asks for a year would have one."""
     keys = emulated(_BY)
     key = issued(keys, seconds=asked)
     assert key.expires_at == NOW + lives
@@ -245,7 +245,7 @@ def test_nothing_is_made_of_a_token_that_has_ended(ends: float) -> None:
     ),
 )
 def test_a_key_of_a_table_token_is_good_for_no_other_table(scope: KeyScope) -> None:
-    """Whoever was handed one table would help himself to the catalog."""
+    """A caller that was handed one table would get the whole catalog."""
     limited = msgspec.structs.replace(_ALICE, scope=ORDERS)
     with pytest.raises(Refused) as refusal:
         emulated(_BY).issue(limited, scope, 60, NOW)
@@ -270,7 +270,7 @@ def test_a_key_makes_no_key() -> None:
 
 
 def test_more_than_a_request_can_carry_is_not_issued() -> None:
-    """Every request with the key would be refused for its size, and nobody would know why."""
+    """Every request with the key would be refused for its size, and no message would say why."""
     many = msgspec.structs.replace(_ALICE, roles=tuple(f"role-{n:05}" for n in range(2_000)))
     with pytest.raises(Refused) as refusal:
         emulated(_BY).issue(many, None, 60, NOW)
@@ -281,7 +281,7 @@ def test_more_than_a_request_can_carry_is_not_issued() -> None:
 
 
 def test_a_retired_issuer_ends_its_keys() -> None:
-    """Whoever is no longer believed would go on reading until the last key has ended."""
+    """A caller that is no longer believed would go on reading until the last key has ended."""
     spare = issuer(SharedSecret(SECRET[::-1]), name="spare", issuer="https://other.example")
     by = authenticator(issuer(), spare)
     keys = emulated(by)
@@ -293,7 +293,7 @@ def test_a_retired_issuer_ends_its_keys() -> None:
 
 @pytest.mark.parametrize("changes", ({"issuer": "https://new.example"}, {"principal_claim": "oid"}, {"name": "corp2"}))
 def test_an_issuer_that_means_others_by_its_names_ends_them_too(changes: dict[str, Any]) -> None:
-    """A key would be somebody else's, who is called as its holder was."""
+    """A key would belong to another principal that has the name of its former holder."""
     by = authenticator()
     keys = emulated(by)
     key = keys.issue(principal(by, token()), None, 600, NOW)
@@ -328,24 +328,24 @@ def test_an_issuer_that_is_limited_later_limits_its_keys() -> None:
 
 
 def test_a_static_token_that_is_taken_out_ends_its_keys() -> None:
-    """Whoever stole it would have made himself a key that outlives it."""
+    """A thief of the token would have a key that outlives it."""
     by = authenticator(static_tokens=static())
     keys = emulated(by)
     key = keys.issue(principal(by, STATIC), None, 600, NOW)
     assert opened(keys, key).principal.name == "static/robot"
     # Another token that names the same principal took its place.
-    another = StaticTokens({hash_token(STATIC[::-1]): StaticToken("robot", ("etl", "admin"))})
+    another = StaticTokens({hash_token(STATIC[::-1]): OpaqueToken("robot", ("etl", "admin"))})
     for tokens in (another, StaticTokens({})):
         by.commit(by.prepare((issuer(),), tokens))
         assert refused(keys, key.access_key_id, key.session_token) is Reason.ACCESS_KEY_UNKNOWN
 
 
 def test_a_static_token_that_names_another_ends_them_too() -> None:
-    """A key would still be in the name of somebody who has left."""
+    """A key would still be in the name of a user who has left."""
     by = authenticator(static_tokens=static())
     keys = emulated(by)
     key = keys.issue(principal(by, STATIC), None, 600, NOW)
-    by.commit(by.prepare((issuer(),), StaticTokens({hash_token(STATIC): StaticToken("other")})))
+    by.commit(by.prepare((issuer(),), StaticTokens({hash_token(STATIC): OpaqueToken("other")})))
     assert refused(keys, key.access_key_id, key.session_token) is Reason.ACCESS_KEY_UNKNOWN
 
 
@@ -363,11 +363,11 @@ def test_a_static_tokens_roles_catalogs_and_end_count_today() -> None:
 def test_of_two_tokens_of_one_principal_the_shown_one_counts() -> None:
     """The leaked one would be taken out, and the keys that were made of it would stay."""
     leaked, kept = STATIC, STATIC[::-1]
-    both = StaticTokens({hash_token(kept): StaticToken("robot"), hash_token(leaked): StaticToken("robot")})
+    both = StaticTokens({hash_token(kept): OpaqueToken("robot"), hash_token(leaked): OpaqueToken("robot")})
     by = authenticator(static_tokens=both)
     keys = emulated(by)
     key = keys.issue(principal(by, leaked), None, 600, NOW)
-    by.commit(by.prepare((issuer(),), StaticTokens({hash_token(kept): StaticToken("robot")})))
+    by.commit(by.prepare((issuer(),), StaticTokens({hash_token(kept): OpaqueToken("robot")})))
     assert refused(keys, key.access_key_id, key.session_token) is Reason.ACCESS_KEY_UNKNOWN
 
 
@@ -381,7 +381,7 @@ def test_a_static_tokens_table_token_is_vouched_for_as_well() -> None:
     assert opened(keys, keys.issue(principal(by, limited), None, 60, NOW)).principal.scope == ORDERS
 
 
-def test_somebody_for_whom_nobody_vouches_gets_no_key() -> None:
+def test_a_caller_that_no_issuer_vouches_for_gets_no_key() -> None:
     """A key would be issued that nothing opens."""
     by = authenticator()
     gone = principal(by, token())
@@ -406,7 +406,7 @@ def test_secrets_rotate_without_ending_a_key() -> None:
 
 
 def test_another_installation_makes_other_secrets_of_the_same_id() -> None:
-    """Whoever runs a signproxy of his own would know everybody's secrets."""
+    """Any operator of another signproxy would know the secret of every key."""
     name = b"SPK1AAAAAAAAAAAAAAAA"
     one, two = (Deriver((secret,), Purpose.S3_SECRET) for secret in (SEALING, OTHER))
     assert one.derive(one.kid, name) != two.derive(two.kid, name)
@@ -476,7 +476,7 @@ def test_no_altered_part_is_accepted(data: st.DataObject, scope: KeyScope | None
 
 @given(one=_SCOPES, two=_SCOPES)
 def test_parts_of_two_keys_make_none(one: KeyScope | None, two: KeyScope | None) -> None:
-    """Whoever has a key of his own, and sees another's session token in a URL, would have that one's rights."""
+    """A holder of one key who sees another's session token in a URL would have that one's rights."""
     mine, theirs = (_KEYS.issue(_ALICE, scope, 600, NOW) for scope in (one, two))
     assert refused(_KEYS, mine.access_key_id, theirs.session_token) is Reason.ACCESS_KEY_UNKNOWN
     assert refused(_KEYS, theirs.access_key_id, mine.session_token) is Reason.ACCESS_KEY_UNKNOWN
@@ -484,13 +484,13 @@ def test_parts_of_two_keys_make_none(one: KeyScope | None, two: KeyScope | None)
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_nothing_made_up_is_a_key(access_key_id: str, session_token: str) -> None:
-    """A stranger could guess his way in, or end a worker by what he sends."""
+    """A stranger could guess a way in, or end a worker by what is sent."""
     assert refused(_KEYS, access_key_id, session_token) is Reason.ACCESS_KEY_UNKNOWN
     assert refused(_KEYS, access_key_id, SESSION_TOKEN_PREFIX + session_token) is Reason.ACCESS_KEY_UNKNOWN
 
 
 def test_a_secret_is_not_to_be_found_in_the_parts_that_travel() -> None:
-    """Whoever reads a request in a log could sign others."""
+    """A reader of one request in a log could sign others."""
     keys = emulated(_BY, SealingSecret(b"s" * 32))
     for _ in range(20):
         key = issued(keys)

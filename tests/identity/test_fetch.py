@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from signproxy.identity import fetch as module
 from signproxy.identity.fetch import MAX_DOCUMENT, Fetched, Trust, fetch
-from signproxy.identity.key_url import Reach, check_address, parse_key_url
+from signproxy.identity.key_url import FetchReach, check_address, parse_key_url
 from signproxy.identity.unusable import KeysUnusable
 from tests.identity.rig import KeyServer, ec_key, pem, private_pem
 
@@ -45,7 +45,7 @@ async def test_a_document_is_fetched() -> None:
 
 @pytest.mark.parametrize("status", (301, 302, 303, 307, 308))
 async def test_redirects_are_not_followed(status: int) -> None:
-    """Whoever can redirect on the issuer's host could bring his own keys, or reach inner services."""
+    """A redirect on the issuer's host could bring an attacker's keys, or reach inner services."""
     async with KeyServer() as server, KeyServer(b"{}") as evil:
         server.status = status
         server.headers = {"Location": f"{evil.url}/keys"}
@@ -119,7 +119,7 @@ async def test_a_compressed_answer_is_refused() -> None:
         assert "compressed" in await problem(server.url)
 
 
-async def test_nobody_there_is_an_error_of_ours() -> None:
+async def test_an_issuer_that_is_not_there_is_an_error_of_ours() -> None:
     """An exception of the HTTP library would reach the caller."""
     async with KeyServer() as server:
         gone = server.url
@@ -193,7 +193,7 @@ def certificate(path: Path) -> tuple[Path, Path]:
 
 
 async def test_https_needs_a_trusted_certificate(tmp_path: Path) -> None:
-    """Anybody on the way could bring his own keys."""
+    """Any hop on the way could bring keys of its own."""
     ca_file, key_file = certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(ca_file, key_file)
@@ -229,7 +229,7 @@ async def test_https_needs_a_trusted_certificate(tmp_path: Path) -> None:
 async def test_a_name_that_leads_astray_is_not_connected_to(
     url: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever owns the name could read metadata services or inner ports through signproxy, key by key."""
+    """The owner of the name could read metadata services or inner ports through signproxy, key by key."""
     async with KeyServer(b"{}") as server:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
@@ -280,7 +280,7 @@ async def test_a_name_that_leads_astray_is_not_connected_to(
 def test_addresses_that_are_no_issuers_are_refused(address: str) -> None:
     """A fetch could read a metadata service."""
     with pytest.raises(KeysUnusable):
-        check_address(address, Reach.NETWORK)
+        check_address(address, FetchReach.NETWORK)
 
 
 @pytest.mark.parametrize(
@@ -298,32 +298,32 @@ def test_addresses_that_are_no_issuers_are_refused(address: str) -> None:
 )
 def test_addresses_where_issuers_live_are_accepted(address: str) -> None:
     """Issuers inside a cluster or a company could not be used."""
-    check_address(address, Reach.NETWORK)
+    check_address(address, FetchReach.NETWORK)
     with pytest.raises(KeysUnusable):
-        check_address(address, Reach.LOOPBACK)
+        check_address(address, FetchReach.LOOPBACK)
 
 
 @pytest.mark.parametrize("address", ("127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"))
 def test_loopback_urls_reach_loopback(address: str) -> None:
     """Tests and sidecars beside their issuer could not fetch keys."""
-    check_address(address, Reach.LOOPBACK)
+    check_address(address, FetchReach.LOOPBACK)
 
 
 @pytest.mark.parametrize(
     ("text", "host", "reach"),
     (
-        ("https://idp.example", "idp.example", Reach.NETWORK),
-        ("https://IDP.Example:8443/Keys?a=b", "idp.example", Reach.NETWORK),
-        ("https://10.0.0.1/keys", "10.0.0.1", Reach.NETWORK),
-        ("https://[fd12::1]:443/keys", "fd12::1", Reach.NETWORK),
-        ("http://127.0.0.1:8080/keys", "127.0.0.1", Reach.LOOPBACK),
-        ("http://[::1]/keys", "::1", Reach.LOOPBACK),
-        ("http://localhost/keys", "localhost", Reach.LOOPBACK),
-        ("https://localhost/keys", "localhost", Reach.LOOPBACK),
-        ("https://idp.example/" + "a" * (2_048 - 20), "idp.example", Reach.NETWORK),
+        ("https://idp.example", "idp.example", FetchReach.NETWORK),
+        ("https://IDP.Example:8443/Keys?a=b", "idp.example", FetchReach.NETWORK),
+        ("https://10.0.0.1/keys", "10.0.0.1", FetchReach.NETWORK),
+        ("https://[fd12::1]:443/keys", "fd12::1", FetchReach.NETWORK),
+        ("http://127.0.0.1:8080/keys", "127.0.0.1", FetchReach.LOOPBACK),
+        ("http://[::1]/keys", "::1", FetchReach.LOOPBACK),
+        ("http://localhost/keys", "localhost", FetchReach.LOOPBACK),
+        ("https://localhost/keys", "localhost", FetchReach.LOOPBACK),
+        ("https://idp.example/" + "a" * (2_048 - 20), "idp.example", FetchReach.NETWORK),
     ),
 )
-def test_plain_urls_are_accepted(text: str, host: str, reach: Reach) -> None:
+def test_plain_urls_are_accepted(text: str, host: str, reach: FetchReach) -> None:
     """An issuer's ordinary URL could not be configured."""
     url = parse_key_url(text)
     assert (url.text, url.host, url.reach) == (text, host, reach)

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.identity.inspect import MAX_FACTS, Inspection, Outcome, inspect_token
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.inspect import MAX_FACTS, CheckOutcome, Inspection, inspect_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from tests.identity.rig import (
     ISS,
     NOW,
@@ -27,7 +27,7 @@ from tests.identity.rig import (
 
 
 def failed(found: Inspection) -> list[str]:
-    return [fact.check for fact in found.checks if fact.outcome is Outcome.FAILED]
+    return [fact.check for fact in found.checks if fact.outcome is CheckOutcome.FAILED]
 
 
 def test_a_good_token_is_told_apart() -> None:
@@ -37,7 +37,7 @@ def test_a_good_token_is_told_apart() -> None:
     assert ("kid", "'k'") in found.header
     assert ("sub", "'alice'") in found.claims
     assert ("exp", "1800003600.0 (2027-01-15 09:00:00 UTC)") in found.claims
-    assert [fact.check for fact in found.checks if fact.outcome is Outcome.NOT_CHECKED] == ["signature"]
+    assert [fact.check for fact in found.checks if fact.outcome is CheckOutcome.NOT_CHECKED] == ["signature"]
     assert failed(found) == []
 
 
@@ -46,7 +46,7 @@ def test_keys_that_are_fetched_are_not_asked_for() -> None:
     text = token(key=rsa_key(), algorithm="RS256", header={"kid": "one"})
     found = inspect_token(text, (remote_issuer("https://idp.example/keys"),), None, NOW)
     assert found.principal == "corp/alice"
-    assert ("key", Outcome.NOT_CHECKED, "kid 'one' is looked up when serving") in found.checks
+    assert ("key", CheckOutcome.NOT_CHECKED, "kid 'one' is looked up when serving") in found.checks
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ OPAQUE = "local-development-token-0123456789"
 @pytest.mark.parametrize(("expires_at", "principal"), ((math.inf, "static/spark"), (NOW, "")))
 def test_static_tokens_are_known_by_their_digest(expires_at: float, principal: str) -> None:
     """Operators of small set-ups would be told that their token is malformed."""
-    static = StaticTokens({hash_token(OPAQUE): StaticToken("spark", expires_at=expires_at)})
+    static = StaticTokens({hash_token(OPAQUE): OpaqueToken("spark", expires_at=expires_at)})
     found = inspect_token(OPAQUE, (issuer(),), static, NOW)
     assert (found.issuer, found.principal) == ("static", principal)
     assert found.reason is (None if principal else Reason.TOKEN_EXPIRED)

@@ -1,4 +1,4 @@
-"""Which issuers an operator may configure, and what he is told about the others."""
+"""Which issuers an operator may configure, and what is said about the others."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_sound_issuers_are_accepted(changes: dict[str, Any]) -> None:
     ),
 )
 def test_unsound_issuers_are_refused(changes: dict[str, Any], path: str, problem: str) -> None:
-    """An operator's slip would open the door, and nobody would be told."""
+    """An operator's slip would open the door, without a warning."""
     with pytest.raises(SettingsInvalid) as caught:
         issuer(**changes)
     place = path if path.startswith("identity.") else f"identity.issuers.corp.{path}"

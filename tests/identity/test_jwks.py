@@ -403,7 +403,7 @@ async def test_keys_are_refreshed_ahead_of_their_age(cache_control: str, delay: 
 
 
 async def test_only_published_keys_are_fetched() -> None:
-    """A shared secret would be looked for at a URL that nobody configured."""
+    """A shared secret would be looked for at a URL that is not configured."""
     with pytest.raises(TypeError):
         RemoteKeys(issuer(SharedSecret(SECRET)), lambda: None)
 
@@ -451,7 +451,7 @@ async def test_keys_are_discovered(slash: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     (
-        # Byte-exact: whoever can place a document on the host must not speak for another issuer on it.
+        # Byte-exact: an author of a document on the host must not speak for another issuer on it.
         ({"issuer": "{url}/"}, "`issuer` is"),
         ({"issuer": "{url}/tenant"}, "`issuer` is"),
         ({"issuer": "HTTP{tail}"}, "`issuer` is"),
@@ -474,7 +474,7 @@ async def test_keys_are_discovered(slash: str) -> None:
     ),
 )
 async def test_a_discovery_document_cannot_point_elsewhere(changes: dict[str, object], problem: str) -> None:
-    """Whoever can change one document on the issuer's host could bring his own keys."""
+    """A changed document on the issuer's host could bring an attacker's keys."""
     async with KeyServer(KEYS) as server:
 
         def filled(value: object) -> object:

@@ -31,7 +31,7 @@ RS_PS = {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
 
 
 def numbers(bits: int, exponent: int = 65_537) -> dict[str, object]:
-    """Return an RSA key of this length; nobody needs to know its factors."""
+    """Return an RSA key of this length; its factors are never needed."""
     size = (bits + 7) // 8
     modulus = (1 << (bits - 1)) | 1
     return {

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from signproxy.errors import Invalid, SettingsInvalid
-from signproxy.identity.opaque import MIN_TOKEN, StaticToken, StaticTokens, hash_token, new_token
+from signproxy.identity.opaque import MIN_TOKEN, OpaqueToken, StaticTokens, hash_token, new_token
 from signproxy.identity.tokens import MAX_TOKEN
 
 DIGEST = "0" * 64
@@ -16,7 +16,7 @@ DIGEST = "0" * 64
 def test_only_the_digest_is_kept() -> None:
     """The settings file would hold live tokens."""
     text = new_token()
-    tokens = StaticTokens({hash_token(text): StaticToken("spark")})
+    tokens = StaticTokens({hash_token(text): OpaqueToken("spark")})
     found = tokens.find(hashlib.sha256(text.encode()).digest())
     assert found is not None
     assert found.name == "static/spark"
@@ -26,7 +26,7 @@ def test_only_the_digest_is_kept() -> None:
 
 def test_the_issuer_can_be_named() -> None:
     """Set-ups that move to a real issuer could not keep their principals' names."""
-    tokens = StaticTokens({DIGEST: StaticToken("spark")}, "corp")
+    tokens = StaticTokens({DIGEST: OpaqueToken("spark")}, "corp")
     found = tokens.find(bytes(32))
     assert found is not None
     assert (found.name, found.issuer) == ("corp/spark", "corp")
@@ -67,18 +67,18 @@ def test_tokens_that_could_be_guessed_or_not_be_sent_are_refused(text: str) -> N
 @pytest.mark.parametrize(
     ("tokens", "issuer", "path"),
     (
-        ({"0" * 63: StaticToken("a")}, "static", "identity.static_tokens[0]"),
-        ({"A" * 64: StaticToken("a")}, "static", "identity.static_tokens[0]"),
-        ({DIGEST + "\n": StaticToken("a")}, "static", "identity.static_tokens[0]"),
-        ({DIGEST: StaticToken("a"), "the token itself": StaticToken("a")}, "static", "identity.static_tokens[1]"),
-        ({DIGEST: StaticToken("")}, "static", "identity.static_tokens[0].principal"),
-        ({DIGEST: StaticToken(" a")}, "static", "identity.static_tokens[0].principal"),
-        ({DIGEST: StaticToken("a\u202e")}, "static", "identity.static_tokens[0].principal"),
-        ({DIGEST: StaticToken("x" * 257)}, "static", "identity.static_tokens[0].principal"),
+        ({"0" * 63: OpaqueToken("a")}, "static", "identity.static_tokens[0]"),
+        ({"A" * 64: OpaqueToken("a")}, "static", "identity.static_tokens[0]"),
+        ({DIGEST + "\n": OpaqueToken("a")}, "static", "identity.static_tokens[0]"),
+        ({DIGEST: OpaqueToken("a"), "the token itself": OpaqueToken("a")}, "static", "identity.static_tokens[1]"),
+        ({DIGEST: OpaqueToken("")}, "static", "identity.static_tokens[0].principal"),
+        ({DIGEST: OpaqueToken(" a")}, "static", "identity.static_tokens[0].principal"),
+        ({DIGEST: OpaqueToken("a\u202e")}, "static", "identity.static_tokens[0].principal"),
+        ({DIGEST: OpaqueToken("x" * 257)}, "static", "identity.static_tokens[0].principal"),
         ({}, "a/b", "identity.static_issuer"),
     ),
 )
-def test_unsound_static_tokens_are_refused(tokens: dict[str, StaticToken], issuer: str, path: str) -> None:
+def test_unsound_static_tokens_are_refused(tokens: dict[str, OpaqueToken], issuer: str, path: str) -> None:
     """A pasted token would never match, and the log would show it."""
     with pytest.raises(SettingsInvalid) as caught:
         StaticTokens(tokens, issuer)

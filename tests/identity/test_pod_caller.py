@@ -1,4 +1,4 @@
-"""The pod's own identity: for whoever is within the pod, and for nobody whom something else brought there."""
+"""The pod's own identity: for callers within the pod, and not for requests that something else brought there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOST = (("host", "127.0.0.1:8182"),)
 
 
 def identity(directory: Path, *uids: int) -> PodIdentity:
-    """Return a pod whose token names whoever the file says."""
+    """Return a pod whose token names the principal that the file says."""
     file = directory / "token"
     if not file.exists():
         file.write_text("pod\n")
@@ -45,8 +45,8 @@ def test_a_caller_on_loopback_is_whom_the_pods_token_names(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("peer", (Peer(), Peer(is_tls=True), Peer(uid=0)))
-def test_nobody_from_beyond_loopback_is_the_pod(peer: Peer, tmp_path: Path) -> None:
-    """Whoever reaches the port would have the pod's rights."""
+def test_no_caller_from_beyond_loopback_is_the_pod(peer: Peer, tmp_path: Path) -> None:
+    """Every process that reaches the port would have the pod's rights."""
     assert refused(identity(tmp_path), peer) is Reason.PEER_REFUSED
 
 
@@ -94,7 +94,7 @@ def test_a_name_that_was_made_to_lead_here_is_refused(headers: tuple[tuple[str, 
 @pytest.mark.parametrize("header", ("origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "sec-fetch-user"))
 @pytest.mark.parametrize("peer", (LOCAL, UNIX))
 def test_browsers_are_refused(header: str, peer: Peer, tmp_path: Path) -> None:
-    """Any page that a user of the machine opens could write through his browser."""
+    """Any page that a user of the machine opens could write through the browser."""
     assert refused(identity(tmp_path), peer, (*HOST, (header, "null"))) is Reason.BROWSER_REFUSED
 
 
@@ -118,7 +118,7 @@ def test_without_a_list_the_sockets_own_mode_decides(tmp_path: Path) -> None:
 
 
 def test_a_list_of_users_closes_tcp(tmp_path: Path) -> None:
-    """Whoever is not listed would take the port instead."""
+    """A user that is not listed would take the port instead."""
     assert refused(identity(tmp_path, 1000)) is Reason.PEER_REFUSED
 
 
@@ -164,8 +164,8 @@ def test_while_the_file_cannot_be_read_the_last_token_serves(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", (None, b"", b" \n", b"x" * (17 * 1024)))
-def test_without_a_token_nobody_is_the_pod(content: bytes | None, tmp_path: Path) -> None:
-    """A caller would be taken for nobody in particular, or a disk image be read."""
+def test_without_a_token_no_caller_is_the_pod(content: bytes | None, tmp_path: Path) -> None:
+    """A caller would have no name, or a disk image would be read."""
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Who is believed after the settings changed: nobody for a moment longer, and nobody is refused for it."""
+"""Who is believed after the settings changed: no caller for a moment longer, and no other caller is refused for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signproxy.errors import Reason, Refused, SettingsInvalid
 from signproxy.identity.authenticator import Authenticator, PreparedIssuers, Refreshes
 from signproxy.identity.issuer import Issuer, SharedSecret
 from signproxy.identity.jwks import COOL_DOWN
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.model import Principal
 from tests.identity.rig import (
     SECRET,
@@ -73,7 +73,7 @@ def test_what_is_prepared_changes_nothing_until_it_is_put_in_force() -> None:
     ),
 )
 def test_a_remembered_token_is_judged_by_what_is_in_force(changes: dict[str, Any], reason: Reason) -> None:
-    """Who was let in once would stay in until his token expires, whatever the operator does."""
+    """A caller that was let in once would stay in until its token expires, whatever the operator does."""
     who = authenticator()
     principal(who, token())
     replace(who, issuer(**changes))
@@ -95,9 +95,9 @@ def test_a_remembered_token_loses_what_its_issuer_lost() -> None:
 def test_static_tokens_are_replaced() -> None:
     """A token that was taken out of the settings would open the door until the next start."""
     digest = hash_token(OPAQUE)
-    who = authenticator(static_tokens=StaticTokens({digest: StaticToken("spark", ("etl",))}))
+    who = authenticator(static_tokens=StaticTokens({digest: OpaqueToken("spark", ("etl",))}))
     assert principal(who, OPAQUE).roles == ("etl",)
-    replace(who, issuer(), static=StaticTokens({digest: StaticToken("spark")}))
+    replace(who, issuer(), static=StaticTokens({digest: OpaqueToken("spark")}))
     assert principal(who, OPAQUE).roles == ()
     replace(who, issuer())
     assert refusal(who, OPAQUE) is Reason.TOKEN_MALFORMED
@@ -109,7 +109,7 @@ def test_issuers_that_could_be_taken_for_one_another_are_never_prepared() -> Non
     with pytest.raises(SettingsInvalid):
         who.prepare((issuer(), issuer(name="other", issuer="https://other")))
     with pytest.raises(SettingsInvalid):
-        who.prepare((issuer(name="static"),), StaticTokens({hash_token(OPAQUE): StaticToken("spark")}))
+        who.prepare((issuer(name="static"),), StaticTokens({hash_token(OPAQUE): OpaqueToken("spark")}))
     assert principal(who, token()).name == "corp/alice"
 
 
@@ -183,7 +183,7 @@ async def test_an_issuer_that_is_down_is_told_and_holds_up_nothing() -> None:
 
 
 async def test_a_slow_issuer_is_waited_for_only_so_long() -> None:
-    """A reload would hang as long as somebody else's server does."""
+    """A reload would hang as long as another party's server does."""
     get = Scripted(KEYS)
     get.gate.clear()
     async with closing(authenticator(get=get, sleep=Sleeper())) as who:
@@ -245,7 +245,7 @@ async def waiting_caller(changed: tuple[Issuer, ...]) -> AsyncIterator[tuple[Aut
 
 
 async def test_a_caller_who_waits_is_judged_by_what_is_in_force_in_the_end() -> None:
-    """Whoever makes signproxy wait would be let in by an issuer that is gone, and remembered."""
+    """A caller that makes signproxy wait would be let in by an issuer that is gone, and remembered."""
     async with waiting_caller((issuer(**OTHER),)) as (who, waiting):
         assert await refusal_of(waiting) is Reason.TOKEN_ISSUER_UNKNOWN
         assert not who._verified
@@ -258,7 +258,7 @@ async def test_a_caller_who_waits_is_judged_by_what_is_in_force_in_the_end() -> 
 
 
 async def test_a_caller_who_waits_for_a_source_that_is_replaced_waits_for_the_new_one() -> None:
-    """A reload would answer 503 to whoever came just before it."""
+    """A reload would answer 503 to a caller that came just before it."""
     async with waiting_caller((remote_issuer("https://idp.example/other"),)) as (_, waiting):
         assert (await waiting).name == "corp/alice"
 
@@ -317,7 +317,7 @@ def _others() -> int:
 
 
 async def test_former_sources_end() -> None:
-    """Each reload would leave a task that asks an issuer nobody believes anymore."""
+    """Each reload would leave a task that asks an issuer that is not believed anymore."""
     get, sleep = Scripted(KEYS), Sleeper()
     who = authenticator(remote_issuer(URL), get=get, sleep=sleep)
     await who.start()
@@ -335,7 +335,7 @@ async def test_former_sources_end() -> None:
     await who.aclose()
 
 
-async def test_former_sources_ask_nobody_even_before_their_end_was_waited_for() -> None:
+async def test_former_sources_ask_no_issuer_even_before_their_end_was_waited_for() -> None:
     """An issuer that was taken out in haste would still be asked, and sent the file with the token."""
     get, sleep = Scripted(KEYS), Sleeper()
     async with closing(authenticator(remote_issuer(URL), get=get, sleep=sleep)) as who:
@@ -367,7 +367,7 @@ async def test_what_is_not_put_in_force_ends() -> None:
     await who.aclose()
 
 
-async def test_new_sources_are_kept_fresh_even_if_nobody_waited_for_them() -> None:
+async def test_new_sources_are_kept_fresh_even_if_not_waited_for() -> None:
     """Keys would be fetched once, on demand, and withdrawn ones stay."""
     get, sleep = Scripted(KEYS), Sleeper()
     async with closing(authenticator(get=get, sleep=sleep)) as who:

@@ -16,7 +16,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import IssuedKey, Parts
 from signproxy.identity.issuer import SharedSecret
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.identity.peer import Peer
 from signproxy.identity.pod_caller import PodIdentity, TokenFile
 from signproxy.identity.s3_caller import REMEMBERED, Caller, How, S3Callers
@@ -51,7 +51,7 @@ POD = "pod-token-0123456789abcdef0123456789"
 
 def believed(clock: Callable[[], float] | None = None) -> Authenticator:
     """Return who knows alice by a JWT, a robot and a pod by static tokens."""
-    tokens = {hash_token(STATIC): StaticToken("robot"), hash_token(POD): StaticToken("pod")}
+    tokens = {hash_token(STATIC): OpaqueToken("robot"), hash_token(POD): OpaqueToken("pod")}
     return authenticator(issuer(), clock=clock, static_tokens=StaticTokens(tokens))
 
 
@@ -144,7 +144,7 @@ def test_a_key_of_two_parts_names_its_holder(form: Callable[..., Sent]) -> None:
 
 
 def test_older_signatures_are_told_as_such() -> None:
-    """Whoever has an old client would look for the fault in his keys."""
+    """A user of an old client would look for the fault in the keys."""
     by = believed()
     with pytest.raises(Refused) as refusal:
         found(callers(by), plain(target="/b/k?AWSAccessKeyId=AKIA&Expires=1&Signature=x"))
@@ -167,7 +167,7 @@ def test_an_id_that_is_unknown_is_named_where_it_holds_no_word() -> None:
 
 @pytest.mark.parametrize("form", (signed, presigned))
 def test_the_parts_of_two_keys_make_none(form: Callable[..., Sent]) -> None:
-    """Whoever has a narrow key would take the wide one's session token from a URL that he saw."""
+    """The holder of a narrow key would take the wide one's session token from a URL in a log."""
     by = believed()
     narrow, wide = key_of(by), key_of(by, None)
     who = callers(by)
@@ -178,7 +178,7 @@ def test_the_parts_of_two_keys_make_none(form: Callable[..., Sent]) -> None:
 
 
 def test_a_request_that_was_changed_is_refused() -> None:
-    """Whoever is on the way could turn a read into another one."""
+    """A hop on the way could turn a read into another one."""
     by = believed()
     who = callers(by)
     sent = signed(key_of(by))
@@ -202,7 +202,7 @@ def test_a_key_ends_when_it_says() -> None:
 
 
 def test_what_was_remembered_ends_with_its_issuer() -> None:
-    """A retired issuer's keys would work for as long as somebody uses them."""
+    """A retired issuer's keys would work for as long as they are used."""
     by = believed()
     who = callers(by)
     key = key_of(by)
@@ -229,7 +229,7 @@ def test_a_holder_is_one_value_for_as_long_as_nothing_changes() -> None:
 
 
 def test_strangers_leave_nothing_behind() -> None:
-    """Whoever has no secret could fill the memory, or drive out the keys that are used."""
+    """A caller without a secret could fill the memory, or drive out the keys that are used."""
     by = believed()
     who = callers(by)
     for _ in range(50):
@@ -270,7 +270,7 @@ def test_a_key_without_its_session_token_is_not_taken_for_the_pod(form: Callable
 
 
 def test_no_other_scheme_is_taken() -> None:
-    """What nobody verifies would be taken for a signature."""
+    """A text that is never verified would be taken for a signature."""
     by = believed()
     who = callers(by)
     for value in (
@@ -304,7 +304,7 @@ def test_what_counts_is_there_once(name: str) -> None:
 
 
 def test_the_token_that_a_key_was_issued_for_goes_to_the_catalog() -> None:
-    """A catalog that is asked in its callers' names would refuse whoever comes with a key."""
+    """A catalog that is asked in its callers' names would refuse callers that come with a key."""
     by = believed()
     key = emulated(by).issue(principal(by, token()), None, 600, NOW, token())
     who = callers(by)
@@ -402,7 +402,7 @@ def pod_file(directory: Path) -> Path:
     return file
 
 
-def test_nobody_is_told_that_his_client_found_no_credentials() -> None:
+def test_a_caller_without_a_name_is_told_that_its_client_found_no_credentials() -> None:
     """Users would look for a missing grant, when their client did not even sign."""
     with pytest.raises(Refused) as refusal:
         callers(believed()).identify("GET", "/b/k", (("host", HOST),), LOCAL, NOW)
@@ -411,13 +411,13 @@ def test_nobody_is_told_that_his_client_found_no_credentials() -> None:
     assert "credential provider" in Reason.ANONYMOUS_REQUEST.value.message
 
 
-def test_a_foreign_key_is_nobody() -> None:
+def test_a_foreign_key_names_no_principal() -> None:
     """A client that still has keys of the store would be told that it is anonymous."""
     assert refused(callers(believed()), signed(OTHERS_KEY)) is Reason.ACCESS_KEY_UNKNOWN
 
 
-@pytest.mark.parametrize("sent", (plain(), signed(OTHERS_KEY)), ids=("unsigned", "a key of somebody else"))
-def test_within_the_pod_whoever_shows_nothing_of_ours_is_the_pod(sent: Sent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", (plain(), signed(OTHERS_KEY)), ids=("unsigned", "a key of another caller"))
+def test_within_the_pod_a_caller_that_shows_nothing_of_ours_is_the_pod(sent: Sent, tmp_path: Path) -> None:
     """Clients that have to be given some key could not use the pod's identity."""
     caller = found(callers(believed(), pod_file(tmp_path)), sent, LOCAL)
     assert (caller.principal.name, caller.how, caller.seed) == ("static/pod", How.POD, None)
@@ -425,7 +425,7 @@ def test_within_the_pod_whoever_shows_nothing_of_ours_is_the_pod(sent: Sent, tmp
 
 
 def test_a_better_identity_wins_over_the_pods(tmp_path: Path) -> None:
-    """Everybody in the pod would have the same rights, whatever he shows."""
+    """All callers in the pod would have the same rights, whatever they show."""
     by = believed()
     who = callers(by, pod_file(tmp_path))
     assert found(who, signed(key_of(by)), LOCAL).principal.name == "corp/alice"
@@ -451,7 +451,7 @@ _GOOD: Sequence[Sent] = (signed(_KEY, "PUT", "/b/k?partNumber=1", payload="abc")
     _TEXT, st.lists(st.tuples(st.sampled_from(["authorization", "x-amz-security-token", "host"]), _TEXT), max_size=4)
 )
 def test_nothing_made_up_is_anybody(target: str, headers: list[tuple[str, str]]) -> None:
-    """A stranger could guess his way in, or end a worker by what he sends."""
+    """A stranger could guess a way in, or end a worker by what is sent."""
     try:
         caller = callers(_ANY).identify("GET", target, headers, LOCAL, NOW)
     except Refused:
@@ -482,7 +482,7 @@ def test_no_altered_signature_is_accepted(data: st.DataObject) -> None:
 
 
 def test_a_caller_who_is_known_costs_little() -> None:
-    """Telling who calls would cost more than deciding what he may do."""
+    """Telling who calls would cost more than deciding what the caller may do."""
     by = believed()
     who, sent = callers(by), signed(key_of(by))
     found(who, sent)

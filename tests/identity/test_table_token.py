@@ -13,9 +13,9 @@ import pytest
 
 from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.inspect import Outcome, inspect_token
+from signproxy.identity.inspect import CheckOutcome, inspect_token
 from signproxy.identity.issuer import Issuer, SharedSecret
-from signproxy.identity.opaque import StaticToken, StaticTokens
+from signproxy.identity.opaque import OpaqueToken, StaticTokens
 from signproxy.identity.table_token import TABLE_TOKEN_PREFIX, TableToken, TableTokens, is_table_token
 from signproxy.identity.tokens import MAX_TOKEN
 from signproxy.model import Principal, TableScope
@@ -54,7 +54,7 @@ def who(*issuers: Issuer, clock: Callable[[], float] | None = None, **more: Any)
 
 
 def made(by: Authenticator, bearer: str, scope: TableScope = ORDERS) -> str:
-    """Return a table token for whoever shows the bearer token."""
+    """Return a table token for the caller that shows the bearer token."""
     text = by.table_token(principal(by, bearer), bearer, scope)
     assert text is not None
     return text
@@ -71,7 +71,7 @@ def sealed(**changes: Any) -> str:
 
 
 def test_a_table_token_names_the_caller_and_its_table() -> None:
-    """Grants would be judged for somebody else, or for every table."""
+    """Grants would be judged for another principal, or for every table."""
     by = who(issuer(roles_claim="roles", roles=("etl",), catalogs=("lake",)))
     bearer = token(claims(roles=["etl"]))
     assert principal(by, made(by, bearer)) == Principal(
@@ -90,15 +90,15 @@ def test_switched_off_none_is_made_and_none_is_accepted() -> None:
 
 
 def test_the_upstream_is_sent_the_callers_own_token() -> None:
-    """The catalog behind knows no table tokens; and the caller is to be judged by it as himself."""
+    """The catalog behind knows no table tokens; and it is to judge the caller by the caller's own rights."""
     by = who()
     bearer = token()
     assert by.upstream_bearer(made(by, bearer)) == bearer
     assert by.upstream_bearer(bearer) == bearer
 
 
-def test_nobody_finds_the_callers_own_token_in_it() -> None:
-    """Whoever finds one in a log would have all that the caller may do."""
+def test_the_callers_own_token_is_not_found_in_it() -> None:
+    """A finder of one in a log would have all that the caller may do."""
     by = who()
     bearer = token()
     text = made(by, bearer)
@@ -117,7 +117,7 @@ def test_every_token_of_ours_begins_as_one() -> None:
 
 
 def test_no_character_of_it_can_be_changed() -> None:
-    """A caller could write another table, or another name, into his token."""
+    """A caller could write another table, or another name, into a token."""
     by = who()
     text = made(by, token())
     for index in range(0, len(text), 7):
@@ -126,7 +126,7 @@ def test_no_character_of_it_can_be_changed() -> None:
 
 
 def test_a_context_is_no_token() -> None:
-    """Whoever may begin to create a table holds a sealed text of ours."""
+    """A caller that may begin to create a table holds a sealed text of ours."""
     by = who()
     content = msgspec.msgpack.encode(TableToken("corp/alice", ORDERS, NOW + SECONDS, token()))
     context = Sealer((SEALING,), Purpose.CONTEXT).seal(content)
@@ -178,7 +178,7 @@ def test_a_table_token_of_a_table_token_holds_the_callers_own() -> None:
     ),
 )
 def test_no_token_for_another_table_is_made_of_it(changes: dict[str, str]) -> None:
-    """Whoever has a token for one table could trade it for each of the caller's."""
+    """The holder of a token for one table could trade it for each of the caller's tables."""
     by = who()
     first = made(by, token())
     assert by.table_token(principal(by, first), first, msgspec.structs.replace(ORDERS, **changes)) is None
@@ -192,7 +192,7 @@ def test_a_token_for_a_name_can_be_narrowed_to_the_table_of_that_name() -> None:
 
 
 def test_it_is_made_of_what_is_shown_and_not_of_what_is_claimed() -> None:
-    """Whoever shows another's table token would be given one that names himself."""
+    """A caller that shows another's table token would be given one in its own name."""
     by = who()
     alice, bob = made(by, token()), token(claims(sub="bob"))
     mixed = by.table_token(principal(by, bob), alice, ORDERS)
@@ -200,13 +200,13 @@ def test_it_is_made_of_what_is_shown_and_not_of_what_is_claimed() -> None:
     assert refusal(by, mixed) is Reason.TOKEN_CLAIM
 
 
-def test_an_own_token_that_names_somebody_else_by_now_is_refused() -> None:
+def test_an_own_token_that_names_another_principal_by_now_is_refused() -> None:
     """A static token that was given to another service would go on as the former one."""
     digest = hashlib.sha256(b"opaque" * 8).hexdigest()
-    by = who(static_tokens=StaticTokens({digest: StaticToken("alice")}))
+    by = who(static_tokens=StaticTokens({digest: OpaqueToken("alice")}))
     text = made(by, "opaque" * 8)
     assert principal(by, text).name == "static/alice"
-    by.commit(by.prepare((issuer(),), StaticTokens({digest: StaticToken("bob")}), table_tokens()))
+    by.commit(by.prepare((issuer(),), StaticTokens({digest: OpaqueToken("bob")}), table_tokens()))
     assert refusal(by, text) is Reason.TOKEN_CLAIM
 
 
@@ -225,7 +225,7 @@ def test_a_sealed_text_that_is_no_token_is_refused() -> None:
 def test_longer_than_a_token_may_be_is_not_made_and_not_looked_at() -> None:
     """A client would be handed a token that every request is refused with."""
     digest = hashlib.sha256(b"x" * MAX_TOKEN).hexdigest()
-    by = who(static_tokens=StaticTokens({digest: StaticToken("alice")}))
+    by = who(static_tokens=StaticTokens({digest: OpaqueToken("alice")}))
     long = "x" * MAX_TOKEN
     assert by.table_token(principal(by, long), long, ORDERS) is None
     assert refusal(by, TABLE_TOKEN_PREFIX + "a" * MAX_TOKEN) is Reason.TOKEN_MALFORMED
@@ -239,7 +239,7 @@ def test_longer_than_a_token_may_be_is_not_made_and_not_looked_at() -> None:
     ((SECONDS + 1, SECONDS), (SECONDS, SECONDS), (SECONDS - 1, SECONDS - 1), (0.5, 0.5)),
 )
 def test_it_ends_with_the_callers_own_or_with_its_time(own: float, expected: float) -> None:
-    """A token that somebody found in a log would be good for ever."""
+    """A token that was found in a log would be good for ever."""
     clock = Clock()
     by = who(clock=clock)
     text = made(by, token(claims(exp=NOW + own)))
@@ -255,7 +255,7 @@ def test_it_ends_with_the_callers_own_or_with_its_time(own: float, expected: flo
 def test_an_opaque_token_without_an_end_makes_one_with_an_end() -> None:
     """The settings' limit would hold for some callers only."""
     digest = hashlib.sha256(b"opaque" * 8).hexdigest()
-    by = who(static_tokens=StaticTokens({digest: StaticToken("alice")}))
+    by = who(static_tokens=StaticTokens({digest: OpaqueToken("alice")}))
     assert principal(by, "opaque" * 8).expires_at == math.inf
     assert principal(by, made(by, "opaque" * 8)).expires_at == NOW + SECONDS
 
@@ -268,7 +268,7 @@ def test_a_token_that_was_accepted_within_the_leeway_makes_none() -> None:
 
 
 def test_loading_the_table_again_does_not_prolong_it() -> None:
-    """Whoever found a table token could keep it alive for as long as the caller's own lives."""
+    """The finder of a table token could keep it alive for as long as the caller's own lives."""
     clock = Clock()
     by = who(clock=clock)
     first = made(by, token())
@@ -309,7 +309,7 @@ def test_roles_and_catalogs_are_those_of_now() -> None:
 
 
 def test_a_rotated_secret_is_forgotten_once_it_is_gone_from_the_settings() -> None:
-    """A stolen secret would be of use for as long as somebody uses the tokens that it made."""
+    """A stolen secret would be of use for as long as the tokens that it made are used."""
     by = who()
     old = made(by, token())
     assert principal(by, old).scope == ORDERS
@@ -363,7 +363,7 @@ def test_it_is_remembered_apart_from_the_callers_own() -> None:
 
 
 async def test_keys_are_asked_for_where_they_are_not_there_yet() -> None:
-    """A job that outlives a restart of the sidecar would be refused until somebody shows his own token."""
+    """A job that outlives a restart of the sidecar would be refused until a user shows a token again."""
     key = rsa_key()
     async with KeyServer(jwks(jwk(key, kid="one", alg="RS256"))) as server:
         before, after = who(remote_issuer(server.url)), who(remote_issuer(server.url))
@@ -393,7 +393,7 @@ async def test_a_caller_who_does_not_wait_leaves_nothing_behind() -> None:
 
 
 async def test_keys_that_do_not_come_refuse_it() -> None:
-    """A table token must not be believed because nobody can tell."""
+    """A table token must not be believed because it cannot be checked."""
     async with KeyServer(b"no keys") as server:
         by = who(remote_issuer(server.url))
         bearer = token(key=rsa_key(), algorithm="RS256", header={"kid": "one"})
@@ -434,4 +434,4 @@ def test_token_inspect_says_what_it_is() -> None:
     """An operator would be told that a good token is malformed."""
     found = inspect_token(made(who(), token()), (issuer(),), None, NOW)
     assert found.reason is None
-    assert [(fact.check, fact.outcome) for fact in found.checks] == [("table token", Outcome.NOT_CHECKED)]
+    assert [(fact.check, fact.outcome) for fact in found.checks] == [("table token", CheckOutcome.NOT_CHECKED)]

@@ -10,7 +10,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.gate.passage import Passage
 from signproxy.inventory.declared.source import MemoryPolicySource
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
 from signproxy.inventory.learned.learned_table import Freshness
@@ -168,10 +168,10 @@ class Site:
         """Put another policy in force."""
         self.state = MemoryPolicySource(text).load(self.state.epoch + 1)
 
-    def take(self, sighting: Sighting, sent: float | None = None) -> Refusal | None:
+    def take(self, sighting: Sighting, sent: float | None = None) -> SightingRefusal | None:
         return self.tables.take(sighting, self.clock.now, sent)
 
-    def live(self, *tables: TableFacts, catalog: str = "lake") -> list[Refusal | None]:
+    def live(self, *tables: TableFacts, catalog: str = "lake") -> list[SightingRefusal | None]:
         """Let the upstream have these tables, and let every principal have loaded them."""
         self.upstream.put(*tables, catalog=catalog)
         refusals = [self.take(Live(catalog, table)) for table in tables]
@@ -199,7 +199,7 @@ class Site:
             answered(catalog, Loaded(table, restricted), recipient), now, now if sent is None else sent
         )
 
-    def drop(self, name: str, who: str = "owner", namespace: str = "sales") -> Refusal | None:
+    def drop(self, name: str, who: str = "owner", namespace: str = "sales") -> SightingRefusal | None:
         """Let a table be dropped through the facade."""
         self.upstream.remove(name, namespace)
         return self.take(Dropped("lake", namespace, name, f"corp/{who}", self.clock.now, self.uuid_of(name, namespace)))

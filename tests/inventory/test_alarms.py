@@ -6,14 +6,14 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.inventory.learned import alarms as module
-from signproxy.inventory.learned.alarms import TOLD_FOR, AlarmKind, Alarms, Refusal
+from signproxy.inventory.learned.alarms import TOLD_FOR, AlarmKind, Alarms, SightingRefusal
 from signproxy.model import TableId
 
 THIEF = TableId("lake", "sales", "thief")
 
 
-def _refusal(detail: str = "why", reason: Reason = Reason.LOCATION_DISPUTED) -> Refusal:
-    return Refusal(reason, detail, THIEF, TableId("lake", "sales", "orders"))
+def _refusal(detail: str = "why", reason: Reason = Reason.LOCATION_DISPUTED) -> SightingRefusal:
+    return SightingRefusal(reason, detail, THIEF, TableId("lake", "sales", "orders"))
 
 
 def _lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
@@ -29,7 +29,7 @@ def test_an_alarm_names_both_tables_and_why(capfd: pytest.CaptureFixture[str]) -
 
 
 def test_each_alarm_is_counted_and_told_once_in_a_while(capfd: pytest.CaptureFixture[str]) -> None:
-    """A job repeats its request a thousand times until somebody looks."""
+    """A job repeats its request a thousand times until an operator looks."""
     alarms = Alarms()
     for now in (100.0, 100.0 + TOLD_FOR - 1, 100.0 + TOLD_FOR, 100.0 + TOLD_FOR + 1):
         alarms.sound(_refusal(), now)

@@ -16,7 +16,7 @@ from tests.inventory.learned_rig import NOW, Site, facts, policy
 KEY = "wh/orders/data/f"
 
 
-async def test_a_place_that_nobody_vouches_for_is_not_believed_later_either() -> None:
+async def test_a_place_that_is_not_vouched_for_is_not_believed_later_either() -> None:
     """The next load of the table would make the caller's choice the upstream's word."""
     site = Site()
     site.upstream.put(facts())

@@ -175,7 +175,7 @@ def test_a_policy_does_not_differ_from_itself() -> None:
     ),
 )  # fmt: skip
 def test_a_change_is_told_in_words(old: str, new: str, said: list[str]) -> None:
-    """At three in the morning nobody compares two policies, one of which is no longer there."""
+    """At three in the morning no operator compares two policies, one of which is no longer there."""
     assert list(after(old, new)) == said
 
 
@@ -325,7 +325,7 @@ def test_details_are_made_for_examples_alone() -> None:
 
 
 def test_what_is_told_is_harmless_to_the_terminal() -> None:
-    """A name of a catalog's own making could clear the screen of whoever reads the log, or add a line to it."""
+    """A name of a catalog's own making could clear the screen of the log's reader, or add a line to it."""
     old = PolicyState(rev="1", epoch=1, catalogs=[Catalog("a", storages={})])
     evil = "x\x1b[2J\n\u202e" + "y" * 5000
     new = PolicyState(rev="2", epoch=2, catalogs=[Catalog("a", storages={}), Catalog(evil, storages={})])

@@ -129,8 +129,8 @@ async def test_when_sharing_is_forbidden_again_the_older_table_keeps_the_place(f
     assert await site.reason("wh/shared/deep/f", "younger") is Reason.TABLE_UNKNOWN
 
 
-async def test_a_table_that_the_policy_no_longer_stands_keeps_nobody_out() -> None:
-    """It was not asked for since the reload, so nobody has judged it; its place is free all the same."""
+async def test_a_table_that_the_policy_no_longer_stands_keeps_no_other_out() -> None:
+    """It was not asked for since the reload, so it was not judged; its place is free all the same."""
     site = Site(policy().replace(_ROOTS, f'{_ROOTS}, "s3://lake/old"'))
     site.live(facts("old", "s3://lake/old/x"))
     site.reload(policy().replace(_ROOTS, f'{_ROOTS}, "s3://lake/old/x"'))
@@ -145,7 +145,7 @@ async def test_a_table_that_the_policy_no_longer_stands_keeps_nobody_out() -> No
 
 
 async def test_an_old_policy_is_freed_however_many_tables_were_learned_under_it() -> None:
-    """A million declared tables would stay in memory for one learned table that nobody asks for."""
+    """A million declared tables would stay in memory for one learned table that is not asked for."""
     site = Site()
     site.live(facts(), facts("other"))
     site.take(site.stage(facts("staged"), "writer"))
@@ -168,7 +168,7 @@ def _seen(site: Site, *names: str) -> None:
         site.take(Live("lake", facts(name)))
 
 
-async def test_the_tables_that_nobody_uses_make_room() -> None:
+async def test_the_tables_that_are_not_used_make_room() -> None:
     """Each user who creates tables would fill the memory; emptying all would free the places of all at once."""
     site = Site(at_most=3)
     _seen(site, "a", "b", "c")

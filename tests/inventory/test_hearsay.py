@@ -6,15 +6,15 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.inventory.learned import hearsay
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.hearsay import Denials, digest_of
 from signproxy.model import TableId
 
-REFUSAL = Refusal(Reason.LOCATION_DISPUTED, "detail", TableId("lake", "sales", "t"))
+REFUSAL = SightingRefusal(Reason.LOCATION_DISPUTED, "detail", TableId("lake", "sales", "t"))
 
 
 def test_a_denial_is_one_callers_and_a_refusal_everybodys() -> None:
-    """What somebody may not see is there for others; what is not believed is believed for nobody."""
+    """What one caller may not see is there for others; what is not believed is believed for no caller."""
     denials = Denials(5.0)
     denials.absent("lake", "t", "alice", 100.0)
     assert denials.found("lake", "t", "alice", 104.9) == (105.0, None)

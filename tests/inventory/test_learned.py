@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned.alarms import AlarmKind, Refusal
+from signproxy.inventory.learned.alarms import AlarmKind, SightingRefusal
 from signproxy.inventory.learned.sighting import Changed, Dropped, Gone, Live, Renamed, TableFacts
 from signproxy.model import Allow, TableId
 from tests.inventory.learned_rig import Site, facts, policy
@@ -16,7 +16,7 @@ DECLARED = 'tables: [{namespace: sales, name: fixed, location: "s3://lake/wh/fix
 AWAY = 'storages: [away], roots: ["s3://away"], remote_signing: true, tables: upstream'
 
 
-def _reason(refusal: Refusal | None) -> Reason | None:
+def _reason(refusal: SightingRefusal | None) -> Reason | None:
     return None if refusal is None else refusal.reason
 
 
@@ -97,7 +97,7 @@ _MEETING = (
 
 @pytest.mark.parametrize("claim", _MEETING)
 async def test_the_older_of_two_learned_tables_keeps_the_place(claim: str) -> None:
-    """Whoever may create a table would read and write his neighbour's by naming its directory."""
+    """A caller that may create a table would read and write a neighbour's by naming its directory."""
     site = Site()
     site.live(facts("orders", "s3://lake/wh/team/orders"))
     [refusal] = site.live(facts("thief", claim))
@@ -147,7 +147,7 @@ async def test_a_listed_place_is_the_listed_tables_own(claim: str) -> None:
 )
 @pytest.mark.parametrize("path", ("s3://cold/data/orders", "s3://lake/wh/other", "s3://lake/wh"))
 async def test_a_further_location_is_not_believed_because_the_upstream_says_so(name: str, path: str) -> None:
-    """A commit that sets one property would open the directory of a table that nobody has loaded yet."""
+    """A commit that sets one property would open the directory of a table that was not loaded yet."""
     site = Site()
     table = TableFacts("sales", "orders", "u", "s3://lake/wh/orders", {name: path})
     [refusal] = site.live(table)
@@ -157,7 +157,7 @@ async def test_a_further_location_is_not_believed_because_the_upstream_says_so(n
     assert await site.reason(KEY) is Reason.ALLOWED
     assert await site.reason("wh/other/f") is Reason.OUTSIDE_TABLE
     assert await site.reason("data/orders/f", bucket="cold") is Reason.OUTSIDE_TABLE
-    # Whoever it belongs to takes it, later than that.
+    # The owner takes it, later than that.
     assert site.live(facts("other")) == [None]
     assert await site.reason("wh/other/f", "other") is Reason.ALLOWED
 
@@ -178,7 +178,7 @@ async def test_a_listing_may_be_of_one_uuid_alone(pinned: str, signed: bool) -> 
     assert (refusal is None) is signed
     assert (await site.reason("data/orders/x/f", bucket="cold") is Reason.ALLOWED) is signed
     assert (await site.reason("data/orders/x/f", None, bucket="cold") is Reason.ALLOWED) is signed
-    # Nobody else's either.
+    # No other caller's either.
     assert _reason(site.live(facts("thief", "s3://cold/data/orders"))[0]) is Reason.LOCATION_DISPUTED
 
 
@@ -196,7 +196,7 @@ async def test_a_listing_sets_the_levels_of_a_learned_table() -> None:
 
 
 async def test_a_table_that_moves_keeps_where_it_was_first_seen_and_gains_nothing() -> None:
-    """Setting a location is one commit: it would be the shortest way into a directory that nobody has loaded yet."""
+    """Setting a location is one commit: it would be the shortest way into a directory that was not loaded yet."""
     site = Site()
     site.live(facts())
     [refusal] = site.live(facts(location="s3://lake/wh/other"))
@@ -262,7 +262,7 @@ async def test_a_second_name_for_a_known_table_is_refused() -> None:
 
 
 async def test_a_known_uuid_gives_no_right_to_its_place() -> None:
-    """UUIDs are no secrets, and whoever registers a table writes the metadata that holds one."""
+    """UUIDs are no secrets, and the caller that registers a table writes the metadata that holds one."""
     site = Site()
     site.live(facts(uuid="one"))
     # Made up beside it: harmless, and it inherits nothing.
@@ -330,7 +330,7 @@ def _beside(storage: str, root: str, tables: str = "upstream") -> str:
 
 @pytest.mark.parametrize("options", ("", "overlap: allowed"))
 async def test_tables_of_another_catalog_keep_their_place_in_a_bucket_of_both(options: str) -> None:
-    """One bucket behind two catalogs: whoever may create in one would read in the other."""
+    """One bucket behind two catalogs: a caller that may create in one would read in the other."""
     site = Site(policy(options, catalogs=_beside("aws", '"s3://lake"')))
     site.live(facts())
     [refusal] = site.live(facts("thief", "s3://lake/wh/orders/data"), catalog="other")
@@ -410,7 +410,7 @@ def test_nothing_is_learned_for_a_catalog_that_declares_its_tables(sighting: Liv
     ),
 )
 def test_what_has_no_name_or_no_end_is_not_kept(broken: TableFacts) -> None:
-    """Whoever creates tables would fill the memory, or find two names that meet in one."""
+    """A caller that creates tables would fill the memory, or find two names that meet in one."""
     site = Site()
     assert _reason(site.take(Live("lake", broken))) is Reason.TABLE_UNKNOWN
     assert len(site.tables.ground) == 0
@@ -441,7 +441,7 @@ async def test_a_forgotten_catalog_is_learned_anew() -> None:
 
 
 async def test_an_upstreams_denial_frees_no_place() -> None:
-    """Whoever may not see a table is told that there is none; asking would be enough to take its place."""
+    """A caller that may not see a table is told that there is none; asking would be enough to take its place."""
     site = Site()
     site.live(facts())
     site.take(Gone("lake", "sales", "orders"))

@@ -1,4 +1,4 @@
-"""Prove what whoever dropped a table may still do: clear its files away, metadata included, and nothing else."""
+"""Prove what a caller that dropped a table may still do: clear its files away, metadata included, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _dropped(text: str = "", who: str = "owner", freshness: Freshness | None = N
 @pytest.mark.parametrize("route", ("orders", None))
 @pytest.mark.parametrize("key", (DATA, METADATA, "wh/orders/version-hint.text"))
 @pytest.mark.parametrize("asked", (_READ, _DELETE, {"method": "HEAD"}))
-async def test_whoever_dropped_a_table_may_read_and_delete_its_files(
+async def test_the_caller_that_dropped_a_table_may_read_and_delete_its_files(
     route: str | None, key: str, asked: dict[str, str]
 ) -> None:
     """DROP … PURGE deletes the files after the catalog has forgotten the table; without this it leaves them all."""
@@ -72,7 +72,7 @@ async def test_nothing_is_written_into_a_dropped_table(route: str | None, asked:
 
 @pytest.mark.parametrize("route", ("orders", None))
 @pytest.mark.parametrize("who", ("reader", "writer"))
-async def test_nobody_else_reads_or_deletes_the_files(route: str | None, who: str) -> None:
+async def test_no_other_caller_reads_or_deletes_the_files(route: str | None, who: str) -> None:
     """To everybody but the one who dropped it, the table is gone."""
     site = _dropped()
     for method in ("GET", "DELETE"):
@@ -81,7 +81,7 @@ async def test_nobody_else_reads_or_deletes_the_files(route: str | None, who: st
 
 
 async def test_the_time_for_it_is_bounded() -> None:
-    """A right that nobody remembers would outlive the reason for it."""
+    """A right that is forgotten would outlive the reason for it."""
     site = _dropped(freshness=Freshness(dropped=100.0))
     site.clock.forward(99.9)
     assert await site.reason(DATA, "orders", "owner") is Reason.ALLOWED
@@ -101,7 +101,7 @@ async def test_it_ends_once_any_other_table_claims_the_place(claim: str, name: s
     assert site.live(facts(name, claim, "two")) == [None]
     for key in (DATA, METADATA):
         for method in ("GET", "DELETE"):
-            # The owner may do much, but only by his grants on the successor, whose metadata is protected.
+            # The owner may do much, but only by its grants on the successor, whose metadata is protected.
             reason = await site.reason(key, "orders", "owner", method=method)
             allow = await site.sign(key, None, "owner", method=method)
             assert reason is not Reason.ALLOWED or name == "orders"
@@ -113,7 +113,7 @@ async def test_it_ends_once_any_other_table_claims_the_place(claim: str, name: s
 
 
 async def test_it_does_not_come_back_when_the_successor_goes() -> None:
-    """What the successor's owner purges is his; whoever dropped the first table has long had his time."""
+    """The successor's owner purges its own files; the right of the first table's dropper has long ended."""
     site = _dropped()
     site.live(facts("heir", "s3://lake/wh/orders/deep", "two"))
     site.drop("heir", "writer")
@@ -122,7 +122,7 @@ async def test_it_does_not_come_back_when_the_successor_goes() -> None:
 
 
 async def test_it_ends_even_if_the_claim_is_not_believed() -> None:
-    """A table that an engine without signproxy writes is somebody's table, whether or not it is believed here."""
+    """A table that an engine without signproxy writes has an owner, whether or not it is believed here."""
     site = _dropped()
     site.live(facts("wide", "s3://lake/wh/wide"))
     [refusal] = site.live(facts("wide", "s3://lake/wh/wide", write_data_path="s3://lake/wh/orders/data"))
@@ -134,7 +134,7 @@ async def test_it_ends_even_if_the_claim_is_not_believed() -> None:
     assert await site.reason(DATA, "orders", "owner") is Reason.ALLOWED
 
 
-async def test_it_ends_once_somebody_stages_a_table_there() -> None:
+async def test_it_ends_once_a_table_is_staged_there() -> None:
     """The files of a table that is about to be committed lie there already."""
     site = _dropped()
     assert site.take(site.stage(facts("heir", "s3://lake/wh/orders", "two"), "writer")) is None
@@ -179,7 +179,7 @@ async def test_a_successor_elsewhere_leaves_it_the_old_files() -> None:
     assert allow.authority.rule_id == "owner@catalog:lake"
     assert site.passage.table_uuid == "two"
     assert await site.reason("wh/elsewhere/f", "orders", "owner", method="DELETE") is Reason.OUTSIDE_TABLE
-    # And nobody else gains the old files by the new table.
+    # And no other caller gains the old files by the new table.
     assert await site.reason(DATA, "orders", "writer", method="DELETE") is Reason.OUTSIDE_TABLE
 
 
@@ -201,8 +201,8 @@ async def test_two_drops_of_one_name_leave_both_tables_files() -> None:
         ("TABLE_REMOTE_SIGN, TABLE_WRITE_DATA", False),
     ),
 )
-async def test_the_policy_must_still_let_him_drop_and_sign(privileges: str, allowed: bool) -> None:
-    """Privileges are judged live: whoever lost the table's grants yesterday deletes nothing today."""
+async def test_the_policy_must_still_let_the_caller_drop_and_sign(privileges: str, allowed: bool) -> None:
+    """Privileges are judged live: a caller that lost the table's grants yesterday deletes nothing today."""
     text = policy(more=GRANT % "TABLE_REMOTE_SIGN, TABLE_DROP")
     site = _dropped_by_dropper(text)
     site.reload(_with_dropper(policy(more=GRANT % privileges)))
@@ -230,7 +230,7 @@ async def test_dropping_gives_no_right_to_anything_else() -> None:
     assert await site.reason("wh/orders2/f", "orders", "dropper") is Reason.NO_READ_DATA
 
 
-async def test_a_drop_that_nobody_asked_for_gives_nobody_anything() -> None:
+async def test_a_drop_that_was_not_asked_for_gives_no_right() -> None:
     """A sighting without a principal must not become everybody's."""
     site = Site()
     site.live(facts())
@@ -248,7 +248,7 @@ async def test_a_drop_that_nobody_asked_for_gives_nobody_anything() -> None:
 
 
 async def test_a_table_that_took_the_name_while_a_drop_was_under_way_is_not_the_dropped_one() -> None:
-    """Whoever drops a table just before another takes its name could delete that one's files."""
+    """A caller that drops a table just before another takes its name could delete that one's files."""
     site = Site()
     site.live(facts(uuid="one"))
     asked_for = site.uuid_of("orders")
@@ -259,8 +259,8 @@ async def test_a_table_that_took_the_name_while_a_drop_was_under_way_is_not_the_
     assert await site.reason(DATA, None, "dropper", method="DELETE") is not Reason.ALLOWED
 
 
-async def test_a_delegated_caller_drops_for_nobody() -> None:
-    """Whoever acts on another's rights only ever reads, and of live tables alone."""
+async def test_a_delegated_caller_drops_for_no_other() -> None:
+    """A caller that acts on another's rights only ever reads, and of live tables alone."""
     site = _dropped()
     caller, effective = Principal("corp/owner", "corp", "owner", 4e9), Principal("corp/reader", "corp", "reader", 4e9)
     site.passage.subject = Subject(caller, effective)
@@ -349,7 +349,7 @@ async def test_a_denial_of_before_the_creation_does_not_outlive_it() -> None:
 
 @pytest.mark.parametrize("authorizer", ("catalog", "both"))
 async def test_where_the_upstream_authorizes_the_drop_is_its_word(authorizer: str) -> None:
-    """The upstream let him drop it; deleting is writing, for which `authorizer: catalog` asks the policy."""
+    """The upstream let the caller drop it; deleting is writing, for which `authorizer: catalog` asks the policy."""
     site = _dropped(policy(f"authorizer: {authorizer}"))
     assert await site.reason(METADATA, "orders", "owner") is Reason.ALLOWED
     assert await site.reason(METADATA, "orders", "owner", method="DELETE") is Reason.ALLOWED

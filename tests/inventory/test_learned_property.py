@@ -194,7 +194,7 @@ class Model:
         self.dropped = [known for known in self.dropped if self.now < known.since + KEPT]
 
     def uuids_for(self, who: str, key: str, name: str | None, method: str) -> set[str]:
-        """Return the UUIDs of the tables for which this may be signed: none, or one, or several that he alone has."""
+        """Return the UUIDs of the tables for which this may be signed: none, or one, or several of that caller."""
         may = who != "reader" or method == "GET"
         for declared, place in self.declared:
             if (name is None and inside(key, place)) or name == declared:
@@ -303,7 +303,7 @@ def _live(name: str, uuid: str, place: str) -> Step:
     return ("live", (name, uuid, place, SPELLINGS[0]), 0.0)
 
 
-# What chance finds too seldom: a right that was ended comes back once whoever ended it is gone himself, and an answer
+# What chance finds too seldom: a right that was ended comes back once the table that ended it is gone, and an answer
 # of before.
 @example([_live("a", "1", "x"), ("dropped", "a", "owner"), _live("b", "2", "x/y"), ("dropped", "b", "boss")])
 @example([_live("a", "1", "x"), ("dropped", "a", "owner"), ("staged", _live("b", "2", "x")[1], "boss"), ("wait", KEPT)])
@@ -323,7 +323,7 @@ def _live(name: str, uuid: str, place: str) -> Step:
 )
 @given(_steps)
 def test_no_sequence_of_sightings_lets_a_table_be_signed_inside_anothers_place(steps: list[Step]) -> None:
-    """Whoever can make an upstream say something would read, write or delete what is another's."""
+    """A caller that can make an upstream say something would read, write or delete what is another's."""
     asyncio.run(_follow(steps))
 
 

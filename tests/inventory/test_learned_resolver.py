@@ -26,8 +26,8 @@ OTHER = '  other: {storages: [aws], roots: ["s3://lake"], remote_signing: true, 
 DOWN = Refused(Reason.UPSTREAM_UNAVAILABLE, "down")
 
 
-async def test_a_table_that_nobody_knows_is_asked_for_with_the_callers_own_token() -> None:
-    """Signproxy has no token of its own, and another caller's would tell this one what he may not know."""
+async def test_an_unknown_table_is_asked_for_with_the_callers_own_token() -> None:
+    """Signproxy has no token of its own, and another caller's would tell this one what it may not know."""
     site = Site()
     site.upstream.put(facts())
     assert await site.reason(KEY, who="writer") is Reason.ALLOWED
@@ -37,7 +37,7 @@ async def test_a_table_that_nobody_knows_is_asked_for_with_the_callers_own_token
     assert len(site.upstream.asked) == 2
 
 
-async def test_whoever_the_policy_refuses_causes_no_question() -> None:
+async def test_a_caller_that_the_policy_refuses_causes_no_question() -> None:
     """Guessing names would load the upstream, and tell by the time it takes which tables there are."""
     site = Site()
     site.upstream.put(facts(), facts("lent"))
@@ -50,8 +50,8 @@ async def test_whoever_the_policy_refuses_causes_no_question() -> None:
     assert await site.reason("wh/lent/f", "lent", "lender") is Reason.ALLOWED
 
 
-async def test_whoever_the_policy_refuses_does_not_refresh_what_is_known() -> None:
-    """The upstream would be asked with the token of somebody who gets nothing of the answer."""
+async def test_a_caller_that_the_policy_refuses_does_not_refresh_what_is_known() -> None:
+    """The upstream would be asked with the token of a caller that gets nothing of the answer."""
     site = Site()
     site.live(facts())
     site.clock.forward(Freshness().hard)
@@ -125,8 +125,8 @@ async def test_many_who_wait_for_one_table_ask_once(as_: AsksAs, times: int) -> 
 
 
 @pytest.mark.parametrize("fault", (None, Refused(Reason.UPSTREAM_UNAUTHORIZED, "token")))
-async def test_whoever_waited_for_anothers_answer_asks_himself(fault: Refused | None) -> None:
-    """One caller who may not see a table, or whose token is spent, must not refuse it to all who come with him."""
+async def test_a_caller_that_waited_for_anothers_answer_asks_by_itself(fault: Refused | None) -> None:
+    """One caller who may not see a table, or whose token is spent, must not refuse it to all that ask with it."""
     site = Site()
     site.upstream.as_ = AsksAs.SERVICE
     site.upstream.put(facts())
@@ -161,7 +161,7 @@ async def test_a_fault_is_everybodys_who_waited() -> None:
     assert await site.reason(KEY) is Reason.ALLOWED
 
 
-async def test_whoever_goes_away_leaves_the_question_to_the_others() -> None:
+async def test_a_caller_that_goes_away_leaves_the_question_to_the_others() -> None:
     """A client that closes its connection must not fail those who wait with it."""
     site = Site()
     site.upstream.put(facts())
@@ -177,7 +177,7 @@ async def test_whoever_goes_away_leaves_the_question_to_the_others() -> None:
     assert len(site.upstream.asked) == 1
 
 
-async def test_a_fault_that_nobody_waits_for_any_more_is_looked_at(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_fault_that_is_not_waited_for_any_more_is_looked_at(capfd: pytest.CaptureFixture[str]) -> None:
     """Python would tell of it when the task is collected, on a line of its own and of no use."""
     site = Site()
     site.upstream.held = asyncio.Event()
@@ -204,7 +204,7 @@ async def test_what_is_under_way_ends_with_the_server() -> None:
 
 
 async def test_facts_are_asked_for_anew_beside_the_requests_that_use_them() -> None:
-    """Nobody is to wait for the upstream each minute."""
+    """No request is to wait for the upstream each minute."""
     site = Site()
     site.live(facts())
     site.clock.forward(Freshness().soft)
@@ -218,7 +218,7 @@ async def test_facts_are_asked_for_anew_beside_the_requests_that_use_them() -> N
 
 
 async def test_a_refresh_is_one_however_many_requests_there_are() -> None:
-    """A thousand requests a second must not become a thousand questions, least of all when nobody answers them."""
+    """A thousand requests a second must not become a thousand questions, least of all when there is no answer."""
     site = Site()
     site.live(facts())
     site.upstream.fault = DOWN
@@ -264,7 +264,7 @@ async def test_known_tables_are_signed_for_while_the_upstream_does_not_answer(fa
     for _ in range(5):
         site.clock.forward(Freshness().hard)
         assert await site.reason(KEY, route) is Reason.ALLOWED
-        # Within the next seconds nobody waits for it again.
+        # Within the next seconds no request waits for it again.
         asked = len(site.upstream.asked)
         assert await site.reason(KEY, route) is Reason.ALLOWED
         assert len(site.upstream.asked) == asked
@@ -297,7 +297,7 @@ async def test_nothing_else_is_signed_for_while_the_upstream_does_not_answer(fau
     assert await site.reason("wh/other/f", "other") is told
 
 
-async def test_a_table_that_the_upstream_denies_is_gone_for_whoever_asked() -> None:
+async def test_a_table_that_the_upstream_denies_is_gone_for_the_caller_that_asked() -> None:
     """Dropped elsewhere: its files must not be signed for as long as memory lasts."""
     site = Site()
     site.live(facts())
@@ -345,7 +345,7 @@ async def test_an_answer_of_a_former_upstream_is_none() -> None:
 
 
 async def test_a_former_upstreams_word_is_none() -> None:
-    """What it let a caller load, or denied him, says nothing of the tables of another."""
+    """What it let a caller load, or denied it, says nothing of the tables of another."""
     site = Site(policy("authorizer: catalog", catalogs=OTHER))
     for catalog in ("lake", "other"):
         site.live(facts(location=f"s3://lake/wh/{catalog}"), catalog=catalog)
@@ -379,7 +379,7 @@ async def test_questions_are_limited_for_each_principal() -> None:
     assert reasons == [Reason.TABLE_UNKNOWN, Reason.UPSTREAM_BUSY]
 
 
-async def test_whoever_may_not_ask_is_served_what_is_known() -> None:
+async def test_a_caller_that_may_not_ask_is_served_what_is_known() -> None:
     """A refresh is the server's wish, not the caller's: running jobs must not fail because their user loads much."""
     site = Site(allowance=Allowance(per_second=0.0, burst=0.0))
     site.live(facts())
@@ -393,8 +393,8 @@ async def test_whoever_may_not_ask_is_served_what_is_known() -> None:
     assert await site.reason(KEY, bearer="reader-token-2") is Reason.UPSTREAM_BUSY
 
 
-async def test_whoever_waits_for_one_who_may_not_ask_asks_himself() -> None:
-    """His allowance is his own."""
+async def test_a_caller_that_waits_for_one_that_may_not_ask_asks_by_itself() -> None:
+    """Each caller's allowance is its own."""
     site = Site(allowance=Allowance(per_second=0.0, burst=1.0))
     site.upstream.put(facts())
     assert await site.reason("wh/x/f", "x") is Reason.TABLE_UNKNOWN
@@ -449,7 +449,7 @@ async def test_a_listed_place_names_the_table_to_ask_for() -> None:
     assert len(site.upstream.asked) == 2
 
 
-async def test_a_route_whose_table_does_not_exist_serves_nobody_where_keys_decide() -> None:
+async def test_a_route_whose_table_does_not_exist_serves_no_caller_where_keys_decide() -> None:
     """A route that outlived its table, or is mistyped, would go on to be signed for as long as a client keeps it."""
     site = Site(BY_LOCATION)
     site.live(facts(), facts("other"))
@@ -600,8 +600,8 @@ async def test_a_table_in_the_way_that_is_still_there_stays() -> None:
 
 
 @pytest.mark.parametrize(("who", "freed"), (("reader", False), ("writer", True), ("owner", True)))
-async def test_a_table_in_the_way_is_let_go_only_for_whoever_may_write_it(who: str, freed: bool) -> None:
-    """`There is no such table` is also what somebody is told who may not see it."""
+async def test_a_table_in_the_way_is_let_go_only_for_callers_that_may_write_it(who: str, freed: bool) -> None:
+    """`There is no such table` is also the answer to a caller that may not see it."""
     site = Site()
     site.live(facts("old", "s3://lake/wh/orders"))
     site.clock.forward(60.0)
@@ -611,7 +611,7 @@ async def test_a_table_in_the_way_is_let_go_only_for_whoever_may_write_it(who: s
     assert ("old", f"{who}-token") in site.upstream.asked
 
 
-async def test_whoever_may_not_read_the_table_in_the_way_does_not_ask_for_it() -> None:
+async def test_a_caller_that_may_not_read_the_table_in_the_way_does_not_ask_for_it() -> None:
     """Claiming a place would tell what else there is, and at whose cost."""
     site = Site()
     site.live(facts("old", "s3://lake/wh/lent"))
@@ -661,7 +661,7 @@ async def test_a_table_in_the_way_may_leave_while_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("authorizer", ("catalog", "both"))
-async def test_an_upstreams_word_is_asked_for_by_each_caller_with_his_token(authorizer: str) -> None:
+async def test_an_upstreams_word_is_asked_for_by_each_caller_with_its_token(authorizer: str) -> None:
     """One caller's answer would open the table for all."""
     site = Site(policy(f"authorizer: {authorizer}"))
     site.live(facts())
@@ -696,7 +696,7 @@ async def test_an_upstreams_word_counts_for_a_minute(route: str | None) -> None:
     await site.settle()
     assert len(site.upstream.asked) == 2
     assert await site.reason(KEY, route) is Reason.TABLE_UNKNOWN
-    # Unless nobody asked in between, a minute is the end in any case.
+    # Unless no caller asked in between, a minute is the end in any case.
     again = Site(policy("authorizer: catalog"))
     again.live(facts())
     assert await again.reason(KEY, route) is Reason.ALLOWED
@@ -766,7 +766,7 @@ async def test_what_passed_by_is_an_answer_to_its_caller() -> None:
 @pytest.mark.parametrize(
     ("authorizer", "who", "method", "told"),
     (
-        # The upstream's word stands for signing and reading; whoever it lets in need not be in the policy.
+        # The upstream's word stands for signing and reading; a caller that it lets in need not be in the policy.
         ("catalog", "stranger", "GET", Reason.ALLOWED),
         ("catalog", "stranger", "PUT", Reason.NO_WRITE_DATA),
         ("catalog", "stranger", "DELETE", Reason.NO_WRITE_DATA),
@@ -791,7 +791,7 @@ async def test_whose_word_counts_for_what(authorizer: str, who: str, method: str
         site.upstream.hidden.add((f"{who}-token", "orders"))
         told = Reason.TABLE_UNKNOWN if told is Reason.ALLOWED else told
     assert await site.reason(KEY, who=who, method=method) is told
-    # Nobody is asked on behalf of somebody whom the answer could not help.
+    # No upstream is asked for a caller that the answer could not help.
     assert len(site.upstream.asked) == int(told in (Reason.ALLOWED, Reason.TABLE_UNKNOWN))
 
 
@@ -816,7 +816,7 @@ async def test_the_authority_says_whose_word_it_was(authorizer: str, method: str
 
 
 async def test_the_upstreams_word_does_not_open_metadata() -> None:
-    """Its answer holds the metadata already; the files are protected for whoever can write tables."""
+    """Its answer holds the metadata already; the files are protected even from callers that can write tables."""
     site = Site(policy("authorizer: catalog"))
     site.live(facts())
     assert await site.reason("wh/orders/metadata/v1.metadata.json") is Reason.METADATA_PROTECTED
@@ -863,8 +863,8 @@ async def test_copies_need_the_upstreams_word_on_their_source() -> None:
     ("authorizer", "told"),
     (("policy", Reason.ALLOWED), ("catalog", Reason.ALLOWED), ("both", Reason.NO_REMOTE_SIGN)),
 )
-async def test_an_upstream_vouches_for_its_caller_and_for_nobody_he_acts_for(authorizer: str, told: Reason) -> None:
-    """A view's owner has rights that his upstream token would have to prove, and it is not here."""
+async def test_an_upstream_vouches_for_its_caller_and_not_for_those_it_acts_for(authorizer: str, told: Reason) -> None:
+    """A view's owner has rights that the owner's upstream token would have to prove, and it is not here."""
     site = Site(policy(f"authorizer: {authorizer}"))
     site.live(facts())
     site.answered(facts(), "stranger")

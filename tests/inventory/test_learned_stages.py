@@ -1,4 +1,4 @@
-"""Prove that a staged create is signed for whoever staged it, inside what was handed out, until it is committed."""
+"""Prove that a staged create is signed for the caller that staged it, inside what it got, until it is committed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def test_a_staged_table_is_written_before_it_exists(route: str | None, key
 
 @pytest.mark.parametrize("route", ("new", None))
 @pytest.mark.parametrize("who", ("owner", "reader"))
-async def test_nobody_else_reads_or_writes_what_is_staged(route: str | None, who: str) -> None:
-    """Whoever guesses the name would read a table before its owner has granted anything."""
+async def test_no_other_caller_reads_or_writes_what_is_staged(route: str | None, who: str) -> None:
+    """A caller that guesses the name would read a table before its owner has granted anything."""
     site, _ = _staged()
     for method in ("GET", "PUT", "DELETE"):
         assert await site.reason(KEY, route, who, method=method) is not Reason.ALLOWED
@@ -121,7 +121,7 @@ async def test_nothing_is_staged_where_another_table_lies_or_none_may(location: 
     assert allow.table.name == "orders"
 
 
-async def test_whoever_staged_first_keeps_the_place_from_others() -> None:
+async def test_the_caller_that_staged_first_keeps_the_place_from_others() -> None:
     """Reading what another is about to create, or writing into it, takes no more than staging the same name."""
     site, _ = _staged()
     refusal = site.take(site.stage(facts("new", uuid="two"), "owner"))
@@ -129,7 +129,7 @@ async def test_whoever_staged_first_keeps_the_place_from_others() -> None:
     assert refusal.reason is Reason.LOCATION_DISPUTED
     assert await site.reason(KEY, "new", "owner") is Reason.TABLE_UNKNOWN
     assert await site.reason(KEY, "new", "writer") is Reason.ALLOWED
-    # He himself may begin again.
+    # The same caller may begin again.
     assert site.take(site.stage(facts("new", uuid="three"), "writer")) is None
     assert await site.reason(KEY, "new", "writer") is Reason.ALLOWED
     assert site.passage.table_uuid == "three"
@@ -145,7 +145,7 @@ async def test_a_stage_never_keeps_a_live_table_out() -> None:
 
 
 @pytest.mark.parametrize("broken", (facts(""), facts("new", namespace="")))
-def test_a_stage_of_nothing_or_nobody_is_not_kept(broken: TableFacts) -> None:
+def test_a_stage_without_place_or_caller_is_not_kept(broken: TableFacts) -> None:
     """A broken sighting must not become everybody's table."""
     site = Site()
     assert site.take(Staged("lake", broken, "corp/writer", NOW + 10)) is not None
@@ -230,7 +230,7 @@ async def test_a_carried_stage_gives_way_to_the_live_table() -> None:
 
 
 async def test_a_carried_stage_needs_an_upstream_that_answers() -> None:
-    """Nobody here knows whether the table was committed and dropped: known tables alone are signed for then."""
+    """It is not known here whether the table was committed and dropped: known tables alone are signed for then."""
     site = Site()
     site.upstream.fault = Refused(Reason.UPSTREAM_UNAVAILABLE, "down")
     asked = await site.reason(KEY, "new", "writer", method="PUT", carried=site.stage(NEW, "writer"))
@@ -239,7 +239,7 @@ async def test_a_carried_stage_needs_an_upstream_that_answers() -> None:
 
 @pytest.mark.parametrize("changed", ({"principal": "corp/owner"}, {"catalog": "other"}, {"principal": ""}))
 @pytest.mark.parametrize("route", ("new", None))
-async def test_what_somebody_else_was_handed_is_refused(changed: dict[str, str], route: str | None) -> None:
+async def test_what_another_caller_was_handed_is_refused(changed: dict[str, str], route: str | None) -> None:
     """A context that leaks from one job's configuration must open nothing for another's."""
     site = Site()
     carried = msgspec.structs.replace(site.stage(NEW, "writer"), **changed)
@@ -248,7 +248,7 @@ async def test_what_somebody_else_was_handed_is_refused(changed: dict[str, str],
 
 @pytest.mark.parametrize("location", ("s3://lake/wh/orders", "s3://lake/wh/orders/x"))
 async def test_a_carried_stage_gives_no_place_of_another(location: str) -> None:
-    """What was free when it was staged may be somebody's by now."""
+    """What was free when it was staged may be another table's by now."""
     site = Site()
     site.live(facts())
     carried = site.stage(facts("new", location), "writer")
@@ -257,7 +257,7 @@ async def test_a_carried_stage_gives_no_place_of_another(location: str) -> None:
 
 
 async def test_a_carried_stage_that_is_over_is_none() -> None:
-    """Whoever keeps it must gain nothing by that: neither after its time, nor after the table was dropped."""
+    """A caller that keeps it must gain nothing by that: neither after its time, nor after the table was dropped."""
     site = Site()
     old = site.stage(NEW, "writer", seconds=0.0)
     assert await site.reason(KEY, "new", "writer", method="PUT", carried=old) is Reason.TABLE_UNKNOWN
@@ -306,8 +306,8 @@ async def test_a_name_that_an_upstream_let_be_staged_although_it_is_taken_stays_
     assert site.passage.table_uuid == "old"
 
 
-async def test_whoever_may_not_write_a_table_cannot_free_its_name_by_staging_it() -> None:
-    """He is told by the upstream that there is no such table, because he may not see it."""
+async def test_a_caller_that_may_not_write_a_table_cannot_free_its_name_by_staging_it() -> None:
+    """The upstream says that there is no such table, because the caller may not see it."""
     site = Site(policy(more="- {role: lender, privileges: [TABLE_REMOTE_SIGN, TABLE_READ_DATA, TABLE_CREATE]}"))
     site.live(facts("new", uuid="victim"))
     site.upstream.hidden.add(("lender-token", "new"))
@@ -347,7 +347,7 @@ async def test_a_copy_inside_a_staged_table_is_signed() -> None:
 
 
 async def test_a_stage_around_the_former_table_of_its_name_waits_until_that_is_gone() -> None:
-    """What is staged contains the old table's directory: until somebody finds out, it is the old table's."""
+    """What is staged contains the old table's directory: until that is known, it is the old table's."""
     site = Site()
     site.live(facts("new", "s3://lake/wh/new/v1", "old"))
     refusal = site.take(site.stage(NEW, "writer"))

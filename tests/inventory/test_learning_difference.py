@@ -91,5 +91,5 @@ GRANT = "grants: [{role: %s, namespace: sales, table: orders, privileges: [%s]}]
     ),
 )
 def test_each_change_is_told(old: str, new: str, told: list[str]) -> None:
-    """A reload that nobody can check is one that nobody dares."""
+    """A reload that cannot be checked is one that operators avoid."""
     assert list(difference(load(old), load(new))) == told

@@ -63,7 +63,7 @@ grants:
     ),
 )
 def test_a_bad_line_is_named(line: str, fault: str) -> None:
-    """Nobody finds a fault in a million lines without its number."""
+    """A fault in a million lines is not found without its number."""
     data = f"{TABLE}\n\n{line}\n{GRANT}\n".encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
     found = faults(BASE, WITH, big=data) if line.isprintable() else _faults_of_bytes(data)
     assert any(told.startswith(f"big.ndjson: {fault}") for told in found), found

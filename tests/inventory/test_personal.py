@@ -68,7 +68,7 @@ def test_a_place_meets_what_it_contains_equals_or_lies_in(prefix: str, meets: bo
     assert tables.meeting(Place("aws", "cold", prefix), 0.0) == ()
 
 
-def test_what_is_too_old_is_found_by_nobody() -> None:
+def test_what_is_too_old_is_not_found() -> None:
     """The end of its time is the end."""
     for look in range(3):
         tables = PersonalTables()
@@ -84,8 +84,8 @@ def test_what_is_too_old_is_found_by_nobody() -> None:
         assert len(tables) == 1
 
 
-def test_nobody_pushes_out_what_is_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Staging costs nothing: a thousand stages must not end somebody else's job."""
+def test_no_caller_pushes_out_what_is_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Staging costs nothing: a thousand stages must not end another caller's job."""
     monkeypatch.setattr(personal, "EACH_AT_MOST", 2)
     monkeypatch.setattr(personal, "AT_MOST", 4)
     tables = PersonalTables()
@@ -103,7 +103,7 @@ def test_nobody_pushes_out_what_is_anothers(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_one_at_most_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last table of a principal makes room for his next one."""
+    """The last table of a principal makes room for its next one."""
     monkeypatch.setattr(personal, "EACH_AT_MOST", 1)
     tables = PersonalTables()
     for number in range(3):

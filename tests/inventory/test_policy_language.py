@@ -9,16 +9,16 @@ from signproxy.errors import Finding, PolicyInvalid
 from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.model import NAMESPACE_SEPARATOR, Principal
 from signproxy.policy.catalog import (
-    Binding,
     CatalogKind,
     MetadataLevel,
     Overlap,
     Overwrite,
     Place,
+    TableBinding,
     TableSettings,
 )
 from signproxy.policy.privileges import mask_of
-from signproxy.s3.storage import Endpoint, OptIns, Stamp, Style, aws_endpoints
+from signproxy.s3.storage import OptIns, S3Endpoint, Stamp, Style, aws_endpoints
 from tests.inventory.policy_text import BASE, TABLE, faults, load
 
 ALICE = Principal("corp/alice", "corp", "alice", 4e9)
@@ -244,7 +244,7 @@ def test_one_name_may_be_two_buckets_on_two_stores() -> None:
     ),
 )
 def test_the_switch_of_the_installation(text: str, on: bool) -> None:
-    """Signing is off until somebody turns it on."""
+    """Signing is off until the operator turns it on."""
     assert load(BASE.replace("remote_signing: true\nstorages", f"{text}\nstorages")).remote_signing is on
 
 
@@ -274,7 +274,7 @@ def test_a_catalog_has_safe_defaults() -> None:
     assert (hr.kind, hr.allow_external, hr.binding, hr.overlap) == (
         CatalogKind.INTERNAL,
         False,
-        Binding.STRICT,
+        TableBinding.STRICT,
         Overlap.FORBIDDEN,
     )
     assert hr.prefixes == ("hr",)
@@ -290,7 +290,7 @@ catalogs:
     assert (hr.kind, hr.allow_external, hr.binding, hr.overlap) == (
         CatalogKind.EXTERNAL,
         True,
-        Binding.BY_LOCATION,
+        TableBinding.BY_LOCATION,
         Overlap.ALLOWED,
     )
     assert hr.prefixes == ("hr", "x", "y")
@@ -317,7 +317,7 @@ def test_a_private_link_is_added_to_the_endpoints_of_aws() -> None:
         "checks_unsigned_headers: false, checks_payload_hash: false, pins_forwarded_headers: true}}\ncatalogs: {hr: {storages: [s]}}"
     )
     storage = load(BASE, text).catalogs["hr"].storages["s"]
-    link = Endpoint("https", "bucket.vpce-1.s3.eu.vpce.amazonaws.com", (Style.PATH, Style.VIRTUAL_HOST))
+    link = S3Endpoint("https", "bucket.vpce-1.s3.eu.vpce.amazonaws.com", (Style.PATH, Style.VIRTUAL_HOST))
     assert storage.endpoints == (*aws_endpoints("eu"), link)
     assert not storage.checks_unsigned_headers
     assert not storage.checks_payload_hash
@@ -341,7 +341,7 @@ def test_a_compatible_storage_lists_its_endpoints(url: str, scheme: str, authori
         "bucket_owner: '0123', opt_ins: {recover: true, kms_keys: [k]}}}\ncatalogs: {hr: {storages: [s]}}"
     )
     storage = load(BASE, text).catalogs["hr"].storages["s"]
-    assert storage.endpoints == (Endpoint(scheme, authority, (Style.PATH,)),)
+    assert storage.endpoints == (S3Endpoint(scheme, authority, (Style.PATH,)),)
     assert not storage.checks_unsigned_headers
     assert not storage.checks_payload_hash
     assert storage.stamp is Stamp.OFF
@@ -516,7 +516,7 @@ def test_a_file_that_holds_nothing_is_refused(nothing: str) -> None:
     ),
 )
 def test_the_only_catalog_is_the_default(more: str, default: str) -> None:
-    """With two catalogs nobody guesses which one is meant."""
+    """With two catalogs it is not guessed which one is meant."""
     assert load(BASE, more).default_catalog == default
 
 

@@ -39,7 +39,7 @@ def test_callers_are_counted_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_asking_twice_is_seen() -> None:
-    """Whoever asks looks first whether it is under way."""
+    """A caller that asks looks first whether it is under way."""
     asks = Questions(Allowance())
     done: list[str] = []
 

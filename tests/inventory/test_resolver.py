@@ -7,7 +7,7 @@ import pytest
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, ByLocation, NamedTable
-from signproxy.policy.catalog import Binding, Overlap
+from signproxy.policy.catalog import Overlap, TableBinding
 from signproxy.s3.operation import Operation
 from tests.policy.world import World, request
 
@@ -20,7 +20,7 @@ def _names(world: World, target: NamedTable | ByLocation, **asked: object) -> li
     return [table.name for table in resolved]
 
 
-def _world(binding: Binding = Binding.STRICT, overlap: Overlap = Overlap.FORBIDDEN) -> World:
+def _world(binding: TableBinding = TableBinding.STRICT, overlap: Overlap = Overlap.FORBIDDEN) -> World:
     world = World(binding=binding, overlap=overlap)
     world.table("orders", "wh/orders/")
     world.table("other", "wh/other/")
@@ -37,8 +37,8 @@ def test_a_strict_route_means_the_table_that_it_names(key: str) -> None:
     "target", (NamedTable("sales", "gone"), NamedTable("gone", "orders"), NamedTable("", ""), NamedTable("sales", ""))
 )
 @pytest.mark.parametrize("overlap", Overlap)
-@pytest.mark.parametrize("binding", Binding)
-def test_an_unknown_name_is_refused(target: NamedTable, overlap: Overlap, binding: Binding) -> None:
+@pytest.mark.parametrize("binding", TableBinding)
+def test_an_unknown_name_is_refused(target: NamedTable, overlap: Overlap, binding: TableBinding) -> None:
     """A name that is not there must not fall back to the location: a route outlived its table, or is mistyped."""
     with pytest.raises(Refused) as caught:
         _names(_world(binding, overlap), target, key=KEY)
@@ -46,7 +46,7 @@ def test_an_unknown_name_is_refused(target: NamedTable, overlap: Overlap, bindin
     assert repr(target.name) in caught.value.detail
 
 
-@pytest.mark.parametrize("binding", Binding)
+@pytest.mark.parametrize("binding", TableBinding)
 @pytest.mark.parametrize("overlap", Overlap)
 @pytest.mark.parametrize(
     ("asked", "owner"),
@@ -68,13 +68,13 @@ def test_an_unknown_name_is_refused(target: NamedTable, overlap: Overlap, bindin
     ),
 )
 def test_a_route_without_a_table_means_the_owner_of_the_keys(
-    binding: Binding, overlap: Overlap, asked: dict[str, object], owner: str | None
+    binding: TableBinding, overlap: Overlap, asked: dict[str, object], owner: str | None
 ) -> None:
     """Keys of two tables in one request belong to neither."""
     world = _world(binding, overlap)
     world.catalog.locations.sort()
     targets: list[NamedTable | ByLocation] = [BY_LOCATION]
-    if binding is Binding.BY_LOCATION:
+    if binding is TableBinding.BY_LOCATION:
         # The path is a hint: PyIceberg 0.9 names one table and signs for another.
         targets += [NAMED]
     for target in targets:
@@ -86,7 +86,7 @@ def test_a_route_without_a_table_means_the_owner_of_the_keys(
         assert caught.value.reason is Reason.LOCATION_UNOWNED
 
 
-def _overlapping(binding: Binding) -> World:
+def _overlapping(binding: TableBinding) -> World:
     world = World(binding=binding, overlap=Overlap.ALLOWED)
     world.table("orders", "wh/orders/")
     world.table("inner", "wh/orders/inner/")
@@ -114,9 +114,9 @@ def _overlapping(binding: Binding) -> World:
         ({"operation": Operation.DELETE_OBJECTS, "delete_keys": (KEY, "wh/orders/x")}, ["orders"]),
     ),
 )
-@pytest.mark.parametrize("binding", Binding)
+@pytest.mark.parametrize("binding", TableBinding)
 def test_where_locations_overlap_every_owner_is_named(
-    binding: Binding, asked: dict[str, object], owners: list[str]
+    binding: TableBinding, asked: dict[str, object], owners: list[str]
 ) -> None:
     """An owner that is not named is not asked."""
     assert _names(_overlapping(binding), NAMED, **asked) == owners
@@ -124,7 +124,7 @@ def test_where_locations_overlap_every_owner_is_named(
 
 def test_a_strict_name_comes_first_and_once() -> None:
     """The table that the caller named is the one that audit shows."""
-    world = _overlapping(Binding.STRICT)
+    world = _overlapping(TableBinding.STRICT)
     assert _names(world, NamedTable("sales", "twin"), key="wh/orders/inner/f") == ["twin", "orders", "inner"]
 
 
@@ -132,10 +132,12 @@ def test_keys_with_different_owners_are_refused_by_location() -> None:
     """Which table such a request is for cannot be said."""
     keys = (KEY, "wh/orders/inner/f")
     with pytest.raises(Refused) as caught:
-        _names(_overlapping(Binding.BY_LOCATION), BY_LOCATION, operation=Operation.DELETE_OBJECTS, delete_keys=keys)
+        _names(
+            _overlapping(TableBinding.BY_LOCATION), BY_LOCATION, operation=Operation.DELETE_OBJECTS, delete_keys=keys
+        )
     assert caught.value.reason is Reason.LOCATION_UNOWNED
     assert repr(keys[1]) in caught.value.detail
     # Bound to a name, each owner of any key is asked; the judgement refuses what one of them does not hold.
-    strict = _overlapping(Binding.STRICT)
+    strict = _overlapping(TableBinding.STRICT)
     owners = _names(strict, NAMED, operation=Operation.DELETE_OBJECTS, delete_keys=keys)
     assert owners == ["orders", "inner", "twin"]

@@ -84,7 +84,7 @@ async def test_another_token_of_the_same_principal_is_asked_for_by_itself() -> N
 
 
 @pytest.mark.parametrize("authorizer", AUTHORIZERS)
-async def test_where_nobody_can_be_asked_nothing_is_signed(authorizer: str) -> None:
+async def test_where_no_upstream_can_be_asked_nothing_is_signed(authorizer: str) -> None:
     """A table that others loaded would be open to everybody for as long as the upstream is down."""
     for fault in (Reason.UPSTREAM_UNAVAILABLE, Reason.UPSTREAM_UNAUTHORIZED, Reason.UPSTREAM_BUSY):
         site = Site(policy(f"authorizer: {authorizer}"))

@@ -98,7 +98,7 @@ def test_a_memory_source_can_be_replaced() -> None:
 
 
 def test_a_single_file_brings_only_its_inventories(tmp_path: Path) -> None:
-    """Other files beside it are somebody else's."""
+    """Other files beside it belong to another party."""
     _in_directory(tmp_path)({**FILES, "c.yaml": b"nonsense: 1"})
     (tmp_path / "one.yaml").write_bytes(FILES["a.yaml"] + b"inventories: [big.ndjson]\n")
     state = FilePolicySource(tmp_path / "one.yaml").load(1)
@@ -287,7 +287,7 @@ def test_a_policy_file_is_watched_with_its_inventories(tmp_path: Path, policy: b
 
 @pytest.mark.parametrize("item", (b"inventories: [", b"inventories:\n- ", b"inventories: [a] "))
 def test_a_hostile_policy_is_looked_through_in_bounded_time(tmp_path: Path, item: bytes) -> None:
-    """Whoever writes the policy could keep the watch busy, and so every later policy out."""
+    """An author of the policy could keep the watch busy, and so every later policy out."""
     file = tmp_path / "policy.yaml"
     file.write_bytes(item * 1_000_000)
     assert len(files_of(file)) < 10

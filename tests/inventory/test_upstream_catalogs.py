@@ -78,7 +78,7 @@ def test_what_contradicts_itself_is_told_with_its_place(text: str, expected: lis
 
 
 def test_places_may_be_shared_where_the_catalog_says_so() -> None:
-    """Then all owners must allow, whoever they are."""
+    """Then all owners must allow, wherever they are declared."""
     text = UPSTREAM.replace("upstream}", "upstream, overlap: allowed}")
     tables = (
         f'tables:\n{TABLE}- {{name: t, namespace: a, locations: ["s3://lake/wh/orders/x", "s3://lake/wh/orders/x/y"]}}'
@@ -182,7 +182,7 @@ def test_what_tables_have_in_common_is_noted_once_and_whole() -> None:
 
 
 @pytest.mark.parametrize("other", ("upstream", "declared"))
-def test_whoever_may_be_asked_what_lies_below_a_place_is_ready_for_it(other: str) -> None:
+def test_catalogs_that_may_be_asked_what_lies_below_a_place_are_ready_for_it(other: str) -> None:
     """A learned table's claim must meet every declared one, in this catalog and in those beside it."""
     text = UPSTREAM.replace("catalog_roles", OTHER % other + "catalog_roles")
     theirs = TABLE.replace("{", "{catalog: other, ")

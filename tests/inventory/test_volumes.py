@@ -118,7 +118,7 @@ def test_a_fault_is_told_with_its_place(text: str, expected: str) -> None:
 
 
 def test_what_lies_beside_is_sound() -> None:
-    """Names that merely begin alike are nobody's business."""
+    """Names that merely begin alike are not its business."""
     assert (
         faults(
             BASE + "tables:\n" + TABLE,
@@ -179,7 +179,7 @@ def test_where_an_upstream_tells_of_tables_no_volume_lies() -> None:
 
 
 def test_a_store_is_no_stricter_than_it_says() -> None:
-    """What is true of AWS is believed of nobody else."""
+    """What is true of AWS is believed of no other store."""
     text = BASE.replace(
         "catalogs:",
         '  near: {kind: s3-compatible, region: r, buckets: [x-1], endpoints: [{url: "http://near"}]}\ncatalogs:',

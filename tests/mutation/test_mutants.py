@@ -57,7 +57,7 @@ def _in_function(line: str) -> list[str]:
     ),
 )
 def test_each_slip_of_an_expression_is_tried(line: str, expected: set[str]) -> None:
-    """An operator that is not tried is a rule of which nobody knows whether a test holds it."""
+    """An operator that is not tried is a rule that may have no test."""
     assert set(_in_function(f"x = {line}")) == expected
 
 

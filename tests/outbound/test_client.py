@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pytest_aiohttp.plugin import AiohttpServer
 
-from signproxy.outbound.client import Connections, Timeouts, http_client
+from signproxy.outbound.client import PoolLimits, Timeouts, http_client
 from signproxy.outbound.tls import client_tls, no_tls
 from tests.authority import Authority
 
@@ -60,10 +60,10 @@ async def test_a_server_is_believed_by_the_authorities_that_were_named(
     file = tmp_path / "ca.pem"
     file.write_text(authority.pem)
     for tls in (client_tls(str(file)), client_tls(ca=authority.pem)):
-        async with http_client(tls, PATIENT, Connections(1)) as client, client.get(server.make_url("/")) as answer:
+        async with http_client(tls, PATIENT, PoolLimits(1)) as client, client.get(server.make_url("/")) as answer:
             assert answer.status == 200
     for tls in (client_tls(ca=stranger.pem), no_tls()):
-        async with http_client(tls, PATIENT, Connections(1)) as client:
+        async with http_client(tls, PATIENT, PoolLimits(1)) as client:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await client.get(server.make_url("/"))
 
@@ -75,7 +75,7 @@ async def test_a_certificate_for_another_name_is_not_believed(aiohttp_server: Ai
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     server = await aiohttp_server(Scene().app, ssl=context)
-    async with http_client(client_tls(ca=authority.pem), PATIENT, Connections(1)) as client:
+    async with http_client(client_tls(ca=authority.pem), PATIENT, PoolLimits(1)) as client:
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await client.get(server.make_url("/"))
 
@@ -104,7 +104,7 @@ async def test_no_proxy_of_the_environment_is_asked(
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, str(between.make_url("/")))
         monkeypatch.setenv(name.upper(), str(between.make_url("/")))
-    async with http_client(no_tls(), PATIENT, Connections(1)) as client, client.get(server.make_url("/")) as answer:
+    async with http_client(no_tls(), PATIENT, PoolLimits(1)) as client, client.get(server.make_url("/")) as answer:
         assert answer.status == 200
     assert (len(scene.asked), proxy.asked) == (1, [])
 
@@ -113,7 +113,7 @@ async def test_nothing_of_an_answer_is_kept_or_unfolded(aiohttp_server: AiohttpS
     """A cookie would be the next caller's session, and a kilobyte could unfold to a gigabyte."""
     scene = Scene()
     server = await aiohttp_server(scene.app)
-    async with http_client(no_tls(), PATIENT, Connections(1, 5.0), unsent=("User-Agent",)) as client:
+    async with http_client(no_tls(), PATIENT, PoolLimits(1, 5.0), unsent=("User-Agent",)) as client:
         for _ in range(2):
             async with client.get(server.make_url("/")) as answer:
                 assert await answer.read() == b"\x1f\x8b is no gzip"
@@ -125,7 +125,7 @@ async def test_a_client_that_keeps_no_connection_opens_one_for_each_request(aioh
     """A change would be sent on a connection that the other side is closing, and is never sent again."""
     scene = Scene()
     server = await aiohttp_server(scene.app)
-    async with http_client(no_tls(), PATIENT, Connections(1)) as client:
+    async with http_client(no_tls(), PATIENT, PoolLimits(1)) as client:
         for _ in range(3):
             await (await client.post(server.make_url("/"))).read()
     assert len(scene.peers) == 3
@@ -137,7 +137,7 @@ async def test_a_server_that_says_nothing_is_given_up(aiohttp_server: AiohttpSer
     scene = Scene()
     scene.pause = 10.0
     server = await aiohttp_server(scene.app)
-    async with http_client(no_tls(), timeouts, Connections(1)) as client:
+    async with http_client(no_tls(), timeouts, PoolLimits(1)) as client:
         with pytest.raises(TimeoutError):
             await client.get(server.make_url("/"))
 
@@ -147,7 +147,7 @@ async def test_a_connection_that_is_not_to_be_had_is_given_up(aiohttp_server: Ai
     scene = Scene()
     scene.pause = 10.0
     server = await aiohttp_server(scene.app)
-    async with http_client(no_tls(), Timeouts(0.05, 5.0), Connections(1)) as client:
+    async with http_client(no_tls(), Timeouts(0.05, 5.0), PoolLimits(1)) as client:
         first = asyncio.ensure_future(client.get(server.make_url("/")))
         while not scene.asked:  # noqa: ASYNC110 - the server does not tell
             await asyncio.sleep(0.001)
@@ -164,7 +164,7 @@ async def test_an_address_that_is_off_limits_is_not_connected_to(aiohttp_server:
     def refuse(_: object) -> None:
         raise PermissionError(13, "off limits")
 
-    async with http_client(no_tls(), PATIENT, Connections(1), open_socket=refuse) as client:  # type: ignore[arg-type]  # it never returns
+    async with http_client(no_tls(), PATIENT, PoolLimits(1), open_socket=refuse) as client:  # type: ignore[arg-type]  # it never returns
         with pytest.raises(aiohttp.ClientConnectorError, match="off limits"):
             await client.get(server.make_url("/"))
     assert scene.asked == []
@@ -175,10 +175,10 @@ import asyncio, sys
 from signproxy.server.process.lean import lean_imports
 with lean_imports():
     import aiohttp
-from signproxy.outbound.client import Connections, Timeouts, http_client
+from signproxy.outbound.client import PoolLimits, Timeouts, http_client
 from signproxy.outbound.tls import client_tls
 async def main():
-    async with http_client(client_tls(), Timeouts(5, 5), Connections(1)) as client:
+    async with http_client(client_tls(), Timeouts(5, 5), PoolLimits(1)) as client:
         async with client.get(sys.argv[1]) as answer:
             print(answer.status)
 asyncio.run(main())

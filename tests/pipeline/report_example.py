@@ -10,26 +10,26 @@ from signproxy.pipeline.report.data import (
     Cell,
     ClassCount,
     Costs,
-    Finding,
+    Distribution,
     FindingGroup,
     Gap,
+    GrantUse,
     HeatMap,
-    Histogram,
-    Origin,
-    Quality,
+    InputProblem,
+    PrincipalReach,
     QueryBreadth,
-    Reach,
     ReportData,
+    ReportedFinding,
     Revocations,
     Revoked,
-    Rights,
     RunLine,
-    Slot,
     Source,
     TableCost,
     Timeline,
-    Trail,
+    TimelineSlot,
+    TrailSummary,
     Unattributed,
+    UnexplainedRequests,
 )
 
 FIRST = date(2026, 11, 1)
@@ -59,8 +59,8 @@ def moment(day: int, hour: int = 0) -> datetime:
     return datetime(2026, 11, 1, hour, tzinfo=UTC) + timedelta(days=day)
 
 
-def finding(number: int, class_: str, severity: str, text: str = "") -> Finding:
-    return Finding(
+def finding(number: int, class_: str, severity: str, text: str = "") -> ReportedFinding:
+    return ReportedFinding(
         finding_id=f"{number:016x}",
         class_=class_,
         severity=severity,
@@ -115,7 +115,7 @@ def report(names: tuple[str, ...] = ()) -> ReportData:
         ),
         severities={"critical": 3, "high": 26, "low": 300},
         groups=tuple(attack or ordinary),
-        trail=Trail(
+        trail=TrailSummary(
             segments=4_311,
             events=1_612_000,
             quarantined=3,
@@ -134,7 +134,7 @@ def report(names: tuple[str, ...] = ()) -> ReportData:
             ),
         ),
         timeline=Timeline(
-            "day", tuple(Slot(moment(at), 40_000 + 997 * at, 100 + 80 * (at % 7), at) for at in range(30))
+            "day", tuple(TimelineSlot(moment(at), 40_000 + 997 * at, 100 + 80 * (at % 7), at) for at in range(30))
         ),
         heat=HeatMap(
             principals=principals,
@@ -148,9 +148,9 @@ def report(names: tuple[str, ...] = ()) -> ReportData:
             all_principals=200,
             all_tables=10_000,
         ),
-        rights=Rights(
+        rights=GrantUse(
             reaches=tuple(
-                Reach(
+                PrincipalReach(
                     principal=name, mode="vend" if at % 4 == 0 else "sign", entitled=10_000 // (1 + at), held=4, used=3
                 )
                 for at, name in enumerate(principals[:25])
@@ -165,7 +165,7 @@ def report(names: tuple[str, ...] = ()) -> ReportData:
         breadth=tuple(QueryBreadth(tables, 9_000 // tables**2 + 1) for tables in (1, 2, 3, 5, 8, 20, 120, 800)),
         unattributed=tuple(Unattributed(FIRST + timedelta(at), 50_000, 120 * (at % 3), at) for at in range(30)),
         origins=tuple(
-            Origin(
+            UnexplainedRequests(
                 bucket=text(at, "lake"),
                 op=text(at, "REST.GET.OBJECT"),
                 status=200,
@@ -177,7 +177,7 @@ def report(names: tuple[str, ...] = ()) -> ReportData:
             for at in range(max(1, len(names)))
         ),
         revocations=Revocations(
-            latencies=Histogram(
+            latencies=Distribution(
                 LATENCY_BOUNDS,
                 {"sign": (3, 9, 21, 4, 2, 6, 0, 0), "vend": (0, 0, 0, 0, 1, 3, 9, 0), **dict.fromkeys(names, (1,) * 8)},
             ),
@@ -206,12 +206,12 @@ def report(names: tuple[str, ...] = ()) -> ReportData:
             bytes=9 * 10**14,
             cost=1_200.5,
             tax=123.4,
-            sizes=Histogram(
+            sizes=Distribution(
                 SIZE_BOUNDS, {"GETs": (10, 400, 12_000, 90_000, 45_000, 22_000, 18_000, 30_000, 900, 40, 3)}
             ),
         ),
         quality=tuple(
-            Quality(
+            InputProblem(
                 source=text(at, "aws"), problem=text(at, "a quote in the URI"), n=12, example=text(at, "/a b"), days=3
             )
             for at in range(max(1, len(names)))

@@ -1,4 +1,4 @@
-"""Make segments for tests: as the server writes them, and as somebody might have forged or broken them."""
+"""Make segments for tests: as the server writes them, and as an attacker might have forged or broken them."""
 
 from __future__ import annotations
 

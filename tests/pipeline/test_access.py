@@ -55,7 +55,7 @@ def test_a_querys_tables_are_counted_once(spark: SparkSession) -> None:
         asked("items", namespace="hr", access="write"),
         asked("items", access="delete"),
         asked("refused", decision="deny"),
-        # Whoever says no query, and the same word of somebody else, is another.
+        # Requests without a query, and the same query id of another principal, are other queries.
         asked("orders", query_id=""),
         asked("orders", query_id=None),
         asked("orders", principal="idp/bob"),

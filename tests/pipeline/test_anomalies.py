@@ -1,4 +1,4 @@
-"""What stands out from weeks of habit, and what is as unusual and yet somebody's habit."""
+"""What stands out from weeks of habit, and what is as unusual and yet a principal's habit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def denied(day: float, who: str, table: str = "orders", *, minutes: float = 0.0,
 
 
 def test_bursts_are_measured_by_the_worst_minutes_of_two_weeks(spark: SparkSession) -> None:
-    """A job that fails every night would be told every morning, and nobody would read of the one that matters."""
+    """A job that fails every night would be reported every morning, and hide the one that matters."""
     trail = []
     # One refusal a day, then many in a minute.
     trail += [denied(day, "burst") for day in range(LATE)] + [denied(LATE, "burst", count=40)]
@@ -52,7 +52,7 @@ def test_bursts_are_measured_by_the_worst_minutes_of_two_weeks(spark: SparkSessi
     trail += [denied(day, "noisy", count=10 + 15 * (day % 5)) for day in range(LATE + 1)]
     # One bad day among the fourteen moves neither median nor deviation.
     trail += [denied(LATE - 5, "again", count=500), denied(LATE, "again", count=40)]
-    # Too few to be looked at, and of somebody new.
+    # Too few to be looked at, and of a new principal.
     trail += [denied(LATE, "few", count=19), denied(LATE, "new", count=20)]
     # What was long ago is no habit, and what came later was not known.
     trail += [denied(day, "once", count=40) for day in range(LATE - 14)] + [denied(LATE, "once", count=40)]
@@ -80,7 +80,7 @@ def test_nothing_is_unusual_before_anything_is_usual(spark: SparkSession) -> Non
 
 
 def test_reasons_of_a_minute_are_counted(spark: SparkSession) -> None:
-    """Whoever looks at a burst would have to look up every event."""
+    """An operator who looks at a burst would have to look up every event."""
     trail = [denied(0, "x", minutes=0.1), denied(0, "x", minutes=0.9, reason="outside_table", count=3)]
     (row,) = denials_by_minute(events(spark, *trail, denied(0, "x", minutes=1.0))).where("n > 1").collect()
     assert (row["n"], row["reasons"]) == (4, {"no_read_data": "1", "outside_table": "3"})
@@ -128,7 +128,7 @@ def test_first_uses_of_tables(spark: SparkSession) -> None:
         ("new", "other", "read"): 17,
         ("new", "third", "read"): 18,
     }
-    # Only what somebody settled touches anew is worth a line; writing to a known table is not.
+    # Only what a settled principal touches anew is worth a line; writing to a known table is not.
     assert {(row["principal"], row["table"]) for row in settled(first).collect()} == {
         ("idp/ann", "items"),
         ("new", "third"),

@@ -9,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 
 from signproxy.pipeline.attribution import attribution
 from signproxy.pipeline.findings import FindingClass
-from signproxy.pipeline.matching import CLASSES, Known
+from signproxy.pipeline.matching import CLASSES, KnownRequesters
 from signproxy.pipeline.s3log.rows import Quality
 from tests.pipeline.event_rows import at, event, rows
 
@@ -17,7 +17,7 @@ PROXY = "arn:aws:iam::111122223333:user/signer"
 STRANGER = "arn:aws:iam::999900001111:user/mallory"
 VENDING = "signproxy-vending"
 SERVICES = ("arn:aws:sts::*:assumed-role/replication/*", "cloudfront")
-KNOWN = Known(proxy=(PROXY,), services=SERVICES, vending_role=VENDING)
+KNOWN = KnownRequesters(proxy=(PROXY,), services=SERVICES, vending_role=VENDING)
 IP = "10.0.0.7"
 
 _EVENTS: list[dict[str, Any]] = []
@@ -206,7 +206,7 @@ vended("vended", "session", after=3000)
 decided("refreshed", kind="refresh")
 vended("refreshed", "session", method="PUT", op="REST.PUT.OBJECT", key="wh/new")
 decided("vended-otherwise", kind="vend")
-vended("vended-otherwise", "unattributed", C.UNATTRIBUTED, role="somebody-elses")
+vended("vended-otherwise", "unattributed", C.UNATTRIBUTED, role="another-ones")
 decided("vended-not", kind="vend", decision="deny")
 vended("vended-not", "unattributed", C.UNATTRIBUTED)
 decided("vended-long-ago", kind="vend")
@@ -326,7 +326,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
 
 
 def test_every_request_has_one_row(found: dict[str, list[Row]]) -> None:
-    """A request that is missing is an access nobody sees; one that is there twice is an access that never was."""
+    """A request that is missing is an access that is not seen; one that is there twice is an access that never was."""
     assert {name: len(each) for name, each in found.items()} == dict.fromkeys(EXPECTED, 1)
     assert {row["class"] for [row] in found.values()} == set(CLASSES)
 
@@ -361,8 +361,8 @@ def test_the_time_of_the_decision_is_that_of_the_event_unless_it_says_another(fo
         assert row["decided_at"].timestamp() == at(seconds=seconds).timestamp()
 
 
-def test_a_stamp_that_does_not_hold_gives_nobody_a_name_as_the_one_who_asked(found: dict[str, list[Row]]) -> None:
-    """Whoever steals a stamp would otherwise put his doings on its owner's account."""
+def test_a_stamp_that_does_not_hold_names_no_principal_as_the_one_that_asked(found: dict[str, list[Row]]) -> None:
+    """A thief of a stamp would otherwise put requests on its owner's account."""
     [row] = found["other-key"]
     assert row["table"] is None
     assert row["decision"] is None
@@ -375,7 +375,7 @@ def test_nothing_that_other_jobs_need_is_lost(found: dict[str, list[Row]]) -> No
 
 
 def test_parts_belong_to_their_request(found: dict[str, list[Row]]) -> None:
-    """The keys of a bulk delete have rows of their own, without a stamp: as if somebody had the key."""
+    """The keys of a bulk delete have rows of their own, without a stamp: as if a stranger had the key."""
     [head], [part] = found["bulk"], found["bulk-key"]
     assert part["event_id"] == head["event_id"]
     assert part["request_key"] != head["request_key"]

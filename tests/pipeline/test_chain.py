@@ -1,4 +1,4 @@
-"""The jobs find what was planted in a month that nobody of them knows, and nothing else."""
+"""The jobs find what was planted in a month that none of them knows, and nothing else."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_nothing_that_comes_in_vanishes(chain: Chain) -> None:
 
 
 def test_every_request_has_the_class_that_is_right(chain: Chain) -> None:
-    """An attribution that is wrong blames somebody for what another one did."""
+    """An attribution that is wrong blames one principal for what another did."""
     told = read_requests(chain.month.truth)
     rows = chain.rows("access_attribution")
     wrong = [
@@ -93,7 +93,7 @@ def test_probable_is_mostly_right_and_says_nothing_where_it_cannot_be(chain: Cha
 
 @pytest.mark.parametrize("class_", EXACT)
 def test_exact_classes_are_found_wholly_and_alone(chain: Chain, class_: str) -> None:
-    """A fault that is missed is an attacker who is; one that is made up is why nobody reads the report any more."""
+    """A fault that is missed is an attacker who is; one that is made up is why the report is no longer read."""
     planted = _of_class(chain, planted=True)
     found = {_name(row) for row in chain.rows("access_attribution") if class_ in (row["faults"] or ())}
     wanted = _keys(planted[class_])
@@ -126,7 +126,7 @@ def test_a_client_that_got_no_whole_answer_is_not_told_to_be_a_thief(chain: Chai
 
 @pytest.mark.parametrize("class_", EXACT)
 def test_each_fault_is_in_a_finding(chain: Chain, class_: str) -> None:
-    """A row that is marked and told to nobody is no finding; its evidence is what somebody can look up."""
+    """A row that is marked but not reported is no finding; its evidence is what a reader can look up."""
     told: set[str] = set()
     n = 0
     for row in _findings(chain, class_):
@@ -140,7 +140,7 @@ def test_each_fault_is_in_a_finding(chain: Chain, class_: str) -> None:
 
 
 def test_late_uses_are_found_wholly_and_alone(chain: Chain) -> None:
-    """Whoever goes on after a revoke has what signproxy cannot take back, or a worker that never heard of it."""
+    """A principal that goes on after a revoke has what signproxy cannot take back, or an uninformed worker."""
     found = {key for row in _findings(chain, "late_after_revoke") for key in row["evidence"]["request_ids"].split(",")}
     planted = _of_class(chain, planted=True)["late_after_revoke"]
     assert found == {request_id for _, request_id in _keys(planted)}
@@ -160,7 +160,7 @@ def test_revocations_last_as_long_as_they_did(chain: Chain) -> None:
 
 
 def test_gaps_are_found_wholly_and_alone(chain: Chain) -> None:
-    """Each number that nobody has is told, and none that somebody has."""
+    """Each number that is missing is told, and none that is there."""
     found = set()
     for row in _findings(chain, "audit_gap"):
         for part in row["evidence"]["missing"].split(", "):
@@ -252,7 +252,7 @@ def test_grants_are_judged_as_they_were_used(chain: Chain) -> None:
 
 
 def test_ten_thousand_becomes_few(chain: Chain) -> None:
-    """Entitled tables of each principal are those that his grants reach, and used those that he touched."""
+    """Entitled tables of each principal are those that its grants reach, and used those that it touched."""
     told = {one["principal"]: one for one in lines_of(chain.month.truth / "principals.ndjson")}
     radius = chain.rows("blast_radius")
     assert {row["n_root"] for row in radius} == {chain.month.summary.tables}

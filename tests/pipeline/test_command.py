@@ -66,7 +66,7 @@ def test_done(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 
 
 def test_failed(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """1, and what it was in a line: a page of Java is read by nobody."""
+    """1, and what it was in a line: a page of Java is not read."""
     life(tmp_path / "audit", (3,))
     (tmp_path / "file").write_text("")
     assert run("ingest", "--input", run.path("audit"), "--warehouse", run.path("file")) == Exit.FAILED
@@ -97,7 +97,7 @@ def test_wrong_usage(run: Command, wrong: list[str], capfd: pytest.CaptureFixtur
 
 
 def test_findings(run: Command, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """3 where there are findings as severe as was asked; a run that nobody asked so ends well."""
+    """3 where there are findings as severe as was asked; a run that was not asked so ends well."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a").write_text(
         line("A", requester="arn:aws:iam::9:user/mallory", uri=uri("/wh/t/part-1.parquet")) + "\n"

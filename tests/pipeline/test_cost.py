@@ -112,7 +112,7 @@ def test_requests_and_bytes_are_priced_by_bucket(spark: SparkSession) -> None:
 
 
 def test_small_files_are_taxed(spark: SparkSession) -> None:
-    """Nobody would see that a compaction pays for itself."""
+    """The report would not show that a compaction pays for itself."""
     mib = 1 << 20
     given = [
         # A hundred of 2 MiB: two files would do.
@@ -169,7 +169,7 @@ def test_price_lists_are_yaml_or_json(tmp_path: Path) -> None:
     ),
 )
 def test_price_lists_with_a_fault_are_refused(tmp_path: Path, name: str, text: str | bytes | None, told: str) -> None:
-    """What is misspelt would cost nothing, and nobody would know."""
+    """What is misspelt would cost nothing, without a word."""
     if text is not None:
         (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(Invalid, match=told):

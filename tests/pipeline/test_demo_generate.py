@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from signproxy.audit.trailer import TAIL, read_trailer
-from signproxy.audit.verify import Fault, Weight, check_chain, check_segment, segments
+from signproxy.audit.verify import TrailFault, Weight, check_chain, check_segment, segments
 from signproxy.errors import Invalid
 from signproxy.pipeline.demo.generate import LEAST_EVENTS, Size, generate
 from signproxy.pipeline.job import JobContext
@@ -84,7 +84,7 @@ def test_segments_are_whole_except_where_faults_are_planted() -> None:
     assert unplanned == []
     for told in planted:
         assert any(told.get("segment", told.get("boot_id", "?")) in one.text for one in faults), told
-    assert any(one.fault is Fault.ENDLESS for one in findings), "lives that were killed"
+    assert any(one.fault is TrailFault.ENDLESS for one in findings), "lives that were killed"
 
 
 def test_lives_end_in_order_and_by_force() -> None:
@@ -155,7 +155,7 @@ def test_the_generator_knows_nothing_of_the_jobs() -> None:
 
 
 def test_the_job_draws_a_seed_and_prints_it(tmp_path: Path) -> None:
-    """Without the seed nobody can look at a failure twice."""
+    """Without the seed a failure cannot be looked at twice."""
     from signproxy.pipeline.days import Days
     from signproxy.pipeline.jobs import demo
     from signproxy.pipeline.progress import Progress

@@ -158,7 +158,7 @@ def test_a_session_name_is_one_that_aws_takes() -> None:
 
 
 def test_the_price_list_is_yaml() -> None:
-    """Whoever runs the demo prices it with this file."""
+    """A user who runs the demo prices it with this file."""
     prices = yaml.safe_load((the_month().directory / "prices.yaml").read_text())
     assert prices["default"]["requests"]["get"] > 0
 

@@ -264,7 +264,7 @@ def test_first_uses_are_the_first() -> None:
 
 
 def test_grants_are_used_as_told() -> None:
-    """A grant that is called unused although somebody lives by it would be taken away."""
+    """A grant that is called unused although a job depends on it would be taken away."""
     used: set[tuple[str, str, str]] = set()
     for event in the_events():
         if event["decision"] != "allow" or not event.get("table") or event["kind"] == "catalog":

@@ -55,7 +55,7 @@ def test_a_request_with_two_faults_is_in_two_findings(spark: SparkSession) -> No
 
 
 def test_a_finding_keeps_its_name(spark: SparkSession) -> None:
-    """A ticket names it; if it were another one in each run, nobody could tell what is new."""
+    """A ticket names it; if it were another one in each run, a reader could not tell what is new."""
     one = _found(spark, faulty(1, FindingClass.UNATTRIBUTED))
     more = _found(spark, faulty(0, FindingClass.UNATTRIBUTED, key="wh/other"), faulty(1, FindingClass.UNATTRIBUTED))
     assert [row["finding_id"] for row in one] == [row["finding_id"] for row in more]
@@ -63,7 +63,7 @@ def test_a_finding_keeps_its_name(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("each", FindingClass)
 def test_every_class_says_what_it_means_and_what_to_do(each: FindingClass) -> None:
-    """Whoever is woken by it has never seen it before."""
+    """The operator who is woken by it has never seen it before."""
     assert each.value.what.endswith(".")
     assert each.value.fix.endswith(".")
     assert len(each.value.fix) > 40

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.grant_use import Action, Period, grant_use, recommendations
-from signproxy.pipeline.uses import Trail, catalogs_with_calls, uses
+from signproxy.pipeline.uses import TrailSpan, catalogs_with_calls, uses
 from tests.pipeline.event_rows import at, event, events, grant, grants
 
 DAYS = 120
@@ -16,9 +16,9 @@ NOW = at(DAYS)
 
 
 def judged(spark: SparkSession, given: list[dict[str, Any]], trail: list[dict[str, Any]], **period: Any) -> DataFrame:
-    """Judge grants by events, and by one more of somebody else, which says until when the trail reaches."""
+    """Judge grants by events, and by one more of another principal, which says until when the trail reaches."""
     everything = events(spark, event(at(0), principal="idp/zoe"), *trail, event(NOW, principal="idp/zoe"))
-    within = Period(Trail(at(0), NOW), **period)
+    within = Period(TrailSpan(at(0), NOW), **period)
     used = uses(everything, within.trail.since(within.age))
     return grant_use(grants(spark, *given), used, within, catalogs_with_calls(used))
 
@@ -36,7 +36,7 @@ def test_a_read_uses_signing_and_reading(spark: SparkSession) -> None:
         "REMOTE_SIGN": "used",
         "READ_DATA": "used",
         "WRITE_DATA": "unused",
-        # Nobody's catalog calls are seen here, so nothing can be said of dropping.
+        # No catalog calls are seen here, so nothing can be said of dropping.
         "DROP": "not_observed",
     }
 
@@ -82,7 +82,7 @@ def test_what_a_request_uses(spark: SparkSession) -> None:
 
 
 def test_a_use_stands_on_the_narrowest_privilege(spark: SparkSession) -> None:
-    """Writing that nobody does would look used wherever somebody reads; withdrawn, a reader would lose nothing."""
+    """Writing that is never done would look used wherever a principal reads; withdrawn, a reader would lose nothing."""
     wide = [grant("all", "CATALOG_MANAGE_CONTENT", "catalog:lake")]
     write = [grant("write", "TABLE_WRITE_DATA")]
     read = [grant("read", "TABLE_READ_DATA", "namespace:lake.sales"), grant("same", "TABLE_READ_DATA", via_role="b")]
@@ -135,7 +135,7 @@ def test_volumes_have_privileges_of_their_own(spark: SparkSession) -> None:
 
 
 def test_catalog_calls_are_uses(spark: SparkSession) -> None:
-    """Whoever only loads tables through the catalog would lose what lets him."""
+    """A principal that only loads tables through the catalog would lose the right to it."""
     given = [
         grant("load", "TABLE_READ_PROPERTIES"),
         grant("drop", "TABLE_DROP"),
@@ -185,7 +185,7 @@ def test_age_is_counted_from_the_last_event(spark: SparkSession) -> None:
         (90.1, 1000, "unused"),
         (None, 90.1, "unused"),
         (None, 89.9, "too_young"),
-        # Used long before, and granted anew: nobody can say yet.
+        # Used long before, and granted anew: it is too early to say.
         (100, 5, "too_young"),
         # As young as it is, it is used.
         (1, 5, "used"),
@@ -201,7 +201,7 @@ def test_age_is_counted_from_the_last_event(spark: SparkSession) -> None:
 
 
 def test_uses_are_counted(spark: SparkSession) -> None:
-    """Nobody could tell a grant in daily use from one that was used once."""
+    """A grant in daily use would look like one that was used once."""
     trail = [event(at(10)), event(at(100)), event(at(101), count=5), event(at(101), "items")]
     (row,) = judged(spark, [grant("g", "TABLE_READ_DATA", "namespace:lake.sales")], trail).collect()
     # The first is older than 90 days.
@@ -210,7 +210,7 @@ def test_uses_are_counted(spark: SparkSession) -> None:
 
 def recommended(found: DataFrame, **period: Any) -> set[tuple[Any, ...]]:
     marked = found.withColumn("declared", F.col("principal_role") != "brought")
-    wanted = recommendations(marked, Period(Trail(at(0), NOW), **period))
+    wanted = recommendations(marked, Period(TrailSpan(at(0), NOW), **period))
     return {
         (
             row["action"],
@@ -222,7 +222,7 @@ def recommended(found: DataFrame, **period: Any) -> set[tuple[Any, ...]]:
     }
 
 
-def test_a_grant_goes_where_nobody_uses_it(spark: SparkSession) -> None:
+def test_a_grant_goes_where_it_is_not_used(spark: SparkSession) -> None:
     """A policy grants to roles: what one principal does not use, another may live by."""
     given = [
         grant("ann-read", "TABLE_READ_DATA"),
@@ -235,7 +235,7 @@ def test_a_grant_goes_where_nobody_uses_it(spark: SparkSession) -> None:
     found = judged(spark, given, [event(at(100))])
     assert recommended(found) == {
         (Action.WITHDRAW_GRANT, "reader", "TABLE_WRITE_DATA", 2),
-        # Bob uses nothing of what is left of his role; Dan shares his with somebody who got it yesterday.
+        # Bob uses nothing of what is left of bob's role; Dan's role is shared with a user who got it yesterday.
         (Action.TAKE_ROLE, "idp/bob", "analyst", 1),
         (Action.TAKE_ROLE, "idp/dan", "analyst", 1),
     }
@@ -250,8 +250,8 @@ def test_a_role_that_a_token_brings_is_not_the_policys_to_take(spark: SparkSessi
     assert recommended(judged(spark, given, [event(at(100))])) == set()
 
 
-def test_a_grant_that_nobody_has_goes_too(spark: SparkSession) -> None:
-    """It waits for whoever gets the role next."""
+def test_a_grant_that_no_principal_has_goes_too(spark: SparkSession) -> None:
+    """It waits for the principal that gets the role next."""
     given = [grant("g", "TABLE_READ_DATA", principal=None, principal_role=None)]
     assert recommended(judged(spark, given, [])) == {(Action.WITHDRAW_GRANT, "reader", "TABLE_READ_DATA", 0)}
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from signproxy.errors import Invalid
 from signproxy.pipeline.job import Exit, JobContext, Outcome
 from signproxy.pipeline.jobs import ingest
-from signproxy.pipeline.sealed import Verdict
+from signproxy.pipeline.sealed import SegmentVerdict
 from signproxy.pipeline.warehouse import Warehouse
 from tests.pipeline.segments import DAY, changed, event_lines, life, segment
 
@@ -61,7 +61,7 @@ def test_segments_become_events_and_a_second_run_finds_nothing_new(rig: Rig) -> 
     first = rig.run()
     assert (first.rows_in, first.rows_out, first.rows_bad, first.exit) == (5, 5, 0, Exit.OK)
     assert rig.seqs() == [1, 2, 3, 4, 5]
-    assert set(rig.verdicts().values()) == {Verdict.WHOLE}
+    assert set(rig.verdicts().values()) == {SegmentVerdict.WHOLE}
     assert rig.findings() == []
     again = rig.run()
     assert (again.rows_in, again.exit) == (0, Exit.OK)
@@ -101,7 +101,7 @@ def test_the_same_segment_is_taken_once_by_whatever_name_and_from_whatever_place
     rig.run()
     assert rig.seqs() == [1, 2, 3]
     verdicts = sorted(row["verdict"] for row in rig.warehouse.read("segments").collect())
-    assert verdicts == [Verdict.DUPLICATE, Verdict.DUPLICATE, Verdict.WHOLE]
+    assert verdicts == [SegmentVerdict.DUPLICATE, SegmentVerdict.DUPLICATE, SegmentVerdict.WHOLE]
     shutil.copytree(rig.directory, tmp_path / "elsewhere")
     rig.context = msgspec.structs.replace(rig.context, inputs=(str(tmp_path / "elsewhere"),))
     outcome = rig.run()
@@ -144,7 +144,7 @@ def test_several_batches_of_one_run_add_up(rig: Rig) -> None:
 
 
 def test_every_line_is_an_event_or_in_quarantine(rig: Rig) -> None:
-    """A line that Spark passes over without a word is an access that nobody ever sees."""
+    """A line that Spark passes over without a word is an access that is never seen."""
     good = event_lines(12)
     second = changed(good[1], schema="signproxy.audit/2", new="thing")
     lines = [
@@ -166,7 +166,7 @@ def test_every_line_is_an_event_or_in_quarantine(rig: Rig) -> None:
     assert (outcome.rows_in, outcome.rows_out, outcome.rows_bad) == (12, 2, 10)
     assert outcome.exit == Exit.BAD_DATA
     assert rig.seqs() == [1, 12]
-    assert set(rig.verdicts().values()) == {Verdict.WHOLE}
+    assert set(rig.verdicts().values()) == {SegmentVerdict.WHOLE}
     reasons = rig.quarantined()
     assert [reason for reason, _ in reasons] == sorted(
         [
@@ -195,24 +195,24 @@ def test_a_few_bad_lines_are_told_and_no_failure(rig: Rig) -> None:
 
 
 def test_a_bad_line_of_any_bytes_can_be_read_by_all(rig: Rig) -> None:
-    """The one line that somebody wants to look at must not be the one that no tool opens."""
+    """The one line that an auditor wants to look at must not be the one that no tool opens."""
     segment(rig.directory, [*event_lines(3), b"x\xff\xc3\n"])
     rig.run(max_bad_ratio=0.5)
     assert [text for _, text in rig.quarantined()] == ["x\ufffd\ufffd"]
 
 
 def test_lines_that_the_last_line_does_not_count_are_told(rig: Rig) -> None:
-    """Whoever adds or takes lines before the file is sealed anew must not pass."""
+    """A change of lines before the file is sealed anew must not pass."""
     segment(rig.directory, event_lines(3), count=2, last=3)
     segment(rig.directory, event_lines(2, boot_id="0" * 26), count=3, boot_id="0" * 26)
     outcome = rig.run()
     assert outcome.exit == Exit.AUDIT_GAP
-    assert set(rig.verdicts().values()) == {Verdict.MISCOUNTED}
+    assert set(rig.verdicts().values()) == {SegmentVerdict.MISCOUNTED}
     assert outcome.rows_out == 5
 
 
 def test_a_line_too_many_is_found_beside_one_that_the_reader_passes_over(rig: Rig) -> None:
-    """The two make up for each other in the sum, and the one that nobody counts would be in no table."""
+    """The two make up for each other in the sum, and the one that is not counted would be in no table."""
     other = "01M7RKABN8Z7CP8YAFDE000009"
     segment(rig.directory, [*event_lines(1), b"[]\n"], last=1)
     segment(rig.directory, [*event_lines(2, boot_id=other), b"nonsense\n"], count=2, boot_id=other)
@@ -234,7 +234,7 @@ def test_events_that_are_not_those_of_the_last_line_are_told(rig: Rig, case: str
         }[case],
     )
     assert rig.run().exit == Exit.AUDIT_GAP
-    assert set(rig.verdicts().values()) == {Verdict.CONTRADICTS}
+    assert set(rig.verdicts().values()) == {SegmentVerdict.CONTRADICTS}
 
 
 # The middle of the packed bytes, and the checksum behind them.
@@ -265,17 +265,17 @@ def test_broken_segments_end_in_the_ledger_and_not_the_job(rig: Rig, where: floa
     outcome = rig.run()
     assert outcome.exit == Exit.AUDIT_GAP
     assert rig.verdicts() == {
-        cut.name: Verdict.TRUNCATED,
-        made["altered"].path.name: Verdict.ALTERED,
-        made["torn"].path.name: Verdict.UNREADABLE,
-        made["named"].path.name: Verdict.MISNAMED,
-        made["format"].path.name: Verdict.UNKNOWN_FORMAT,
-        made["good"].path.name: Verdict.WHOLE,
+        cut.name: SegmentVerdict.TRUNCATED,
+        made["altered"].path.name: SegmentVerdict.ALTERED,
+        made["torn"].path.name: SegmentVerdict.UNREADABLE,
+        made["named"].path.name: SegmentVerdict.MISNAMED,
+        made["format"].path.name: SegmentVerdict.UNKNOWN_FORMAT,
+        made["good"].path.name: SegmentVerdict.WHOLE,
     }
     assert rig.warehouse.read("events").count() == 50
     whole = rig.warehouse.read("quarantine").where("line is null").collect()
     assert {row["segment"]: row["reason"] for row in whole} == {
-        name: f"the segment is {verdict}" for name, verdict in rig.verdicts().items() if verdict != Verdict.WHOLE
+        name: f"the segment is {verdict}" for name, verdict in rig.verdicts().items() if verdict != SegmentVerdict.WHOLE
     }
     assert sorted(verdict for _, verdict in rig.findings()) == sorted(row["reason"].rpartition(" ")[2] for row in whole)
 
@@ -296,7 +296,7 @@ def test_a_sound_copy_of_a_broken_segment_is_taken_when_it_comes(rig: Rig) -> No
 
 @pytest.mark.parametrize("first", (1, 2))
 def test_two_segments_that_claim_the_same_events_are_not_both_taken(rig: Rig, first: int) -> None:
-    """Whoever seals a second version of a segment would otherwise double its events, or add his own."""
+    """A second sealed version of a segment would otherwise double its events, or add forged ones."""
     life(rig.directory, (3,))
     rig.run()
     other = segment(
@@ -308,12 +308,12 @@ def test_two_segments_that_claim_the_same_events_are_not_both_taken(rig: Rig, fi
     )
     assert rig.run().exit == Exit.AUDIT_GAP
     ledger = {row["path"].rpartition(":")[2]: row["verdict"] for row in rig.warehouse.read("segments").collect()}
-    assert ledger[str(other.path)] == Verdict.CONFLICT
+    assert ledger[str(other.path)] == SegmentVerdict.CONFLICT
     assert rig.seqs() == [1, 2, 3]
 
 
 def test_missing_events_are_found_and_forgotten_when_they_come(rig: Rig) -> None:
-    """A lost segment is the one thing that nobody sees in the events that are there."""
+    """A lost segment is the one thing that the remaining events do not show."""
     made = life(rig.directory, (2, 3, 1, 2))
     kept = made[1].path.read_bytes()
     made[1].path.unlink()
@@ -345,7 +345,7 @@ def test_a_hole_within_a_segment_is_named(rig: Rig) -> None:
 
 
 def test_an_exchanged_segment_breaks_the_chain(rig: Rig) -> None:
-    """Whoever rewrites a segment with a digest that fits is told by the one that follows it."""
+    """A segment that was rewritten with a digest that fits is found by the one that follows it."""
     life(rig.directory, (2, 2))
     segment(rig.directory, event_lines(2, principal="idp/nobody"))
     assert rig.run().exit == Exit.AUDIT_GAP

@@ -72,7 +72,7 @@ def test_lines_that_are_none_are_kept_and_counted(rig: Rig) -> None:
     assert (noted["source"], noted["n"]) == ("aws", 1)
 
 
-def test_bytes_that_are_no_text_keep_nobody_from_the_tables(rig: Rig) -> None:
+def test_bytes_that_are_no_text_keep_no_row_from_the_tables(rig: Rig) -> None:
     """A client with a strange user agent could otherwise make the whole table unreadable to everything but Spark."""
     path = rig.write("a", line("A", agent='"agent-#-1"'), "half a li#", line("B"))
     path.write_bytes(path.read_bytes().replace(b"#", b"\xff\xfe\xc3"))
@@ -86,7 +86,7 @@ def test_bytes_that_are_no_text_keep_nobody_from_the_tables(rig: Rig) -> None:
 
 
 def test_traps_are_counted_where_no_finding_rests_on_them(rig: Rig) -> None:
-    """Whoever reads the report must see how far the log behind it is to be trusted."""
+    """A reader of the report must see how far the log behind it is to be trusted."""
     rig.write("a", line("A", status="403", error="SignatureDoesNotMatch"), line("B"), line("C", key="wh/another"))
     rig.run()
     rows = rig.context.warehouse.read("data_quality").collect()

@@ -19,7 +19,7 @@ def test_the_same_privileges_satisfy_the_same() -> None:
 
 
 def test_every_call_that_needs_something_is_known() -> None:
-    """Whoever only talks to the catalog would lose what lets him."""
+    """A principal that only talks to the catalog would lose the right to it."""
     nothing = {"config", "tokens"}
     assert set(CALLS) == {kind.name.lower() for kind in CallKind} - nothing
     extra = {

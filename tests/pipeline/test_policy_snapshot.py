@@ -79,7 +79,7 @@ def test_other_files_are_no_exports(spark: SparkSession, tmp_path: Path) -> None
         exports_of(read_lines(spark, [str(tmp_path / "c.ndjson")]))
 
 
-def test_roles_of_tokens_count_for_whoever_came_with_them(spark: SparkSession) -> None:
+def test_roles_of_tokens_count_for_the_principal_that_came_with_them(spark: SparkSession) -> None:
     """Most principals are in no policy: their roles come with their tokens, and all they have would be missing."""
     given = grants(
         spark,

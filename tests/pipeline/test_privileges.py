@@ -78,7 +78,7 @@ def settings(tmp_path: Path) -> Path:
 def test_from_policy_to_a_narrower_policy(
     context: JobContext, spark: SparkSession, settings: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What is proposed could not be applied, would be refused at the next start, or take what somebody uses."""
+    """What is proposed could not be applied, would be refused at the next start, or take what a principal uses."""
     trail = [
         *(event(at(day), principal="idp/ann") for day in range(0, 121, 10)),
         *(event(at(day), "items", principal="idp/job") for day in range(0, 121, 30)),
@@ -105,7 +105,7 @@ def test_from_policy_to_a_narrower_policy(
     assert (radius["idp/ann"]["n_root"], radius["idp/ann"]["entitled"], radius["idp/ann"]["held_max"]) == (3, 3, 1)
     text = proposed.read_text()
     assert "last used 2026-11-11" in text
-    # The policy stays as it is until somebody applies the patch to a copy, which a start accepts.
+    # The policy stays as it is until the patch is applied to a copy, which a start accepts.
     assert (tmp_path / "policy.yaml").read_text() == POLICY
     capfd.readouterr()
     out = tmp_path / "narrower"
@@ -114,7 +114,7 @@ def test_from_policy_to_a_narrower_policy(
     assert main(["check-config", "--config", str(settings), "--policy", str(out / "policy.yaml")]) == 0
     lines = (out / "policy.yaml").read_text().splitlines()
     assert lines == [line for line in POLICY.splitlines() if "role: writer" not in line and "table: pay" not in line]
-    # Judged again, the narrower policy has nothing to give: nobody lost what he used.
+    # Judged again, the narrower policy has nothing to give: no principal lost what it used.
     policy = ["--policy", str(out / "policy.yaml")]
     assert main(["policy", "export", "--config", str(settings), *policy, "--output", str(exported)]) == 0
     run(asked)

@@ -36,7 +36,7 @@ def test_entitled_counts_each_table_once(spark: SparkSession) -> None:
         *may("table", "table:lake.sales.a"),
         *may("both", "catalog:lake", "catalog:hive"),
         *may("gone", "table:lake.sales.gone"),
-        # Reading without signing, and signing without reading, serves nobody.
+        # Reading without signing, and signing without reading, is of no use.
         *may("reads", "catalog:lake", privileges=("READ_DATA",)),
         *may("signs", "catalog:lake", privileges=("REMOTE_SIGN",)),
         # What both privileges reach counts, from whichever side it is narrower.

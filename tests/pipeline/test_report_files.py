@@ -19,7 +19,7 @@ ACTING = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 @pytest.mark.parametrize("first", (*ACTING, "\uff1d", " =", "  +"))
 def test_no_cell_is_a_formula(first: str) -> None:
-    """A principal named `=cmd|...` would be run by the spreadsheet of whoever opens the file."""
+    """A principal named `=cmd|...` would be run by the spreadsheet that opens the file."""
     assert guarded(f"{first}1+1").startswith("'")
 
 
@@ -59,7 +59,7 @@ def test_json_has_everything_as_it_was_found() -> None:
 
 
 def test_files_lie_beside_the_page(tmp_path: Path) -> None:
-    """Whoever gets the page gets its figures, and a second run takes the place of the first."""
+    """The page comes with its figures, and a second run takes the place of the first."""
     first, written = (write_report(report(), tmp_path / "out") for _ in range(2))
     assert first == written
     assert written[-1] == tmp_path / "out" / "report.html"

@@ -10,10 +10,10 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from signproxy.pipeline.report.data import ClassCount, FindingGroup, ReportData, Slot, Timeline, Trail
+from signproxy.pipeline.report.data import ClassCount, FindingGroup, ReportData, Timeline, TimelineSlot, TrailSummary
 from signproxy.pipeline.report.meaning import MEANINGS, query_of
 from signproxy.pipeline.report.page import POLICY, page
-from signproxy.pipeline.report.verdict import Standing, verdict
+from signproxy.pipeline.report.verdict import ReportStatus, verdict
 from tests.pipeline.markup import Page
 from tests.pipeline.report_example import FIRST, HOSTILE, group, report
 
@@ -29,7 +29,7 @@ ATTRIBUTES = set(
 GOOD = ReportData(
     made_at=datetime(2026, 11, 30, tzinfo=UTC),
     classes=(ClassCount("stamp", 1_000), ClassCount("known_service", 3)),
-    trail=Trail(segments=3, events=1_000, verdicts={"whole": 3}),
+    trail=TrailSummary(segments=3, events=1_000, verdicts={"whole": 3}),
 )
 
 
@@ -45,7 +45,7 @@ def hostile() -> Page:
 
 @pytest.mark.parametrize("names", ((), HOSTILE), ids=("ordinary", "hostile"))
 def test_page_is_made_of_known_elements_alone(names: tuple[str, ...]) -> None:
-    """An element that a name brought along would run in the browser of whoever looks into an incident."""
+    """An element that a name brought along would run in the browser of the operator who looks into an incident."""
     parsed = Page(page(report(names)))
     assert parsed.tags() <= ELEMENTS
     assert {name for _, attributes in parsed.elements for name in attributes} <= ATTRIBUTES
@@ -107,7 +107,7 @@ def test_long_names_end(hostile: Page) -> None:
 
 
 def test_every_chart_can_be_read_without_eyes(ordinary: Page) -> None:
-    """A chart without title, description and figures says nothing to whoever hears the page."""
+    """A chart without title, description and figures says nothing to a user of a screen reader."""
     drawings = ordinary.of("svg")
     ids = {attributes["id"] for _, attributes in ordinary.elements if "id" in attributes}
     assert len(drawings) == 10
@@ -128,7 +128,7 @@ def test_headings_step_down_one_at_a_time(ordinary: Page) -> None:
 
 
 def test_verdict_comes_first(ordinary: Page) -> None:
-    """Whoever opens the page for ten seconds has to know how things stand."""
+    """A reader who opens the page for ten seconds has to know how things stand."""
     assert (
         ordinary.text.find("99.79 % of 1,568,722 storage requests attributed; 3 critical, 26 high, 300 low findings")
         < 150
@@ -137,7 +137,7 @@ def test_verdict_comes_first(ordinary: Page) -> None:
 
 
 def test_a_finding_has_all_that_is_needed(ordinary: Page) -> None:
-    """A finding without its evidence, what to do, or a query is one that nobody can check."""
+    """A finding without its evidence, what to do, or a query is one that cannot be checked."""
     text = ordinary.text
     for part in (
         "Refused by signproxy, served by the store denied_but_served",
@@ -171,7 +171,7 @@ def test_an_empty_warehouse_says_so() -> None:
     """A page of nothing that looks like a page of good news would be believed."""
     data = ReportData(made_at=datetime(2026, 11, 30, tzinfo=UTC))
     parsed = Page(page(data))
-    assert verdict(data).standing is Standing.NOTHING
+    assert verdict(data).standing is ReportStatus.NOTHING
     assert "There is nothing to report on: the warehouse holds no rows" in parsed.text
     assert parsed.of("svg") == []
     assert sum(attributes.get("class") == "empty" for attributes in parsed.of("p")) == 11
@@ -179,31 +179,33 @@ def test_an_empty_warehouse_says_so() -> None:
 
 
 def test_all_is_well_only_where_everything_was_looked_at() -> None:
-    """Green without the stores' logs would mean that nobody looked for accesses past signproxy."""
-    assert verdict(GOOD).standing is Standing.GOOD
+    """Green without the stores' logs would mean that accesses past signproxy were never looked for."""
+    assert verdict(GOOD).standing is ReportStatus.GOOD
     assert "no findings" in verdict(GOOD).sentence
-    without_logs = ReportData(trail=GOOD.trail, timeline=Timeline("day", (Slot(datetime(2026, 11, 1, tzinfo=UTC), 5),)))
-    assert verdict(without_logs).standing is Standing.LOOK
+    without_logs = ReportData(
+        trail=GOOD.trail, timeline=Timeline("day", (TimelineSlot(datetime(2026, 11, 1, tzinfo=UTC), 5),))
+    )
+    assert verdict(without_logs).standing is ReportStatus.LOOK
     assert "nothing is known of accesses past signproxy" in verdict(without_logs).sentence
     without_trail = ReportData(classes=GOOD.classes)
-    assert verdict(without_trail).standing is Standing.LOOK
+    assert verdict(without_trail).standing is ReportStatus.LOOK
 
 
 @pytest.mark.parametrize(
     ("change", "standing"),
     (
-        ({"severities": {"critical": 1}}, Standing.WRONG),
-        ({"severities": {"high": 1}}, Standing.WRONG),
-        ({"severities": {"medium": 1}}, Standing.LOOK),
-        ({"severities": {"info": 5}}, Standing.GOOD),
-        ({"classes": (ClassCount("stamp", 10**9), ClassCount("unattributed", 1))}, Standing.WRONG),
-        ({"trail": Trail(segments=3, gaps=1, missing=1)}, Standing.WRONG),
-        ({"trail": Trail(segments=3, faults=1)}, Standing.WRONG),
+        ({"severities": {"critical": 1}}, ReportStatus.WRONG),
+        ({"severities": {"high": 1}}, ReportStatus.WRONG),
+        ({"severities": {"medium": 1}}, ReportStatus.LOOK),
+        ({"severities": {"info": 5}}, ReportStatus.GOOD),
+        ({"classes": (ClassCount("stamp", 10**9), ClassCount("unattributed", 1))}, ReportStatus.WRONG),
+        ({"trail": TrailSummary(segments=3, gaps=1, missing=1)}, ReportStatus.WRONG),
+        ({"trail": TrailSummary(segments=3, faults=1)}, ReportStatus.WRONG),
     ),
     ids=("critical", "high", "medium", "info", "one-unattributed", "gap", "faulty-segment"),
 )
-def test_one_fault_is_enough(change: dict[str, object], standing: Standing) -> None:
-    """One request among a billion that nobody asked for is what the report is made for."""
+def test_one_fault_is_enough(change: dict[str, object], standing: ReportStatus) -> None:
+    """One request among a billion that no principal asked for is what the report is made for."""
     data = msgspec.structs.replace(GOOD, **change)
     assert verdict(data).standing is standing
     assert f'<h1 class="verdict {standing.value}">' in page(data)
@@ -222,7 +224,7 @@ def test_one_day_and_one_of_everything_is_drawn() -> None:
         data,
         first_day=FIRST,
         last_day=FIRST,
-        timeline=Timeline("hour", (Slot(datetime(2026, 11, 1, 7, tzinfo=UTC), 0, 1, 0),)),
+        timeline=Timeline("hour", (TimelineSlot(datetime(2026, 11, 1, 7, tzinfo=UTC), 0, 1, 0),)),
         heat=msgspec.structs.replace(data.heat, principals=("a",), tables=("t",), cells=data.heat.cells[:1]),
         breadth=data.breadth[:1],
         unattributed=data.unattributed[1:2],
@@ -239,7 +241,7 @@ def test_same_values_make_the_same_page() -> None:
 
 
 def test_days_stand_in_queries_and_no_names() -> None:
-    """A name with a quote in it would be run by whoever pastes the query."""
+    """A name with a quote in it would be run by the operator who pastes the query."""
     for name in MEANINGS:
         for text in HOSTILE:
             found: FindingGroup = group(name, "high", 2, text)

@@ -39,7 +39,7 @@ def _revoked(spark: SparkSession, paths: list[str], *given: dict[str, Any]) -> d
 
 
 def test_what_stood_and_stands_no_more_was_withdrawn(spark: SparkSession, tmp_path: Path) -> None:
-    """Nobody writes down a revoke; it is the difference of two policies, and begins when the second was in force."""
+    """A revoke is not written down; it is the difference of two policies, and begins when the second was in force."""
     before = export(tmp_path, "one", 0, [("ann", READ, TABLE), ("ann", SIGN, TABLE), ("bob", READ, TABLE),
                                          ("eve", READ, TABLE), ("kim", READ, TABLE)])  # fmt: skip
     left = [("ann", SIGN, TABLE), ("bob", READ, "namespace:lake.sales"), ("eve", READ, "catalog:lake")]
@@ -47,7 +47,7 @@ def test_what_stood_and_stands_no_more_was_withdrawn(spark: SparkSession, tmp_pa
     found = _revoked(spark, [before, after], event(at(3), policy_rev="two"), event(at(4), policy_rev="two"))
     # A grant further up goes on to give it; one that is only named alike does not.
     assert {key[:2] for key in found} == {("ann", READ), ("kim", READ)}
-    # As soon as an event was judged by it, and not only when somebody printed it.
+    # As soon as an event was judged by it, and not only when it was printed.
     assert {at_ for at_, _ in found.values()} == {at(3).timestamp()}
     # Without an event of that policy, all that is known is when it was printed.
     assert {at_ for at_, _ in _revoked(spark, [before, after]).values()} == {at(10).timestamp()}
@@ -148,7 +148,7 @@ def test_the_last_success_of_each_way_is_measured(spark: SparkSession) -> None:
 
 
 def test_what_was_given_back_is_no_late_use(spark: SparkSession) -> None:
-    """Somebody who has his right again would be reported for using it."""
+    """A principal that has its right again would be reported for using it."""
     columns = "principal string, privilege string, resource string, revoked_at timestamp, until timestamp"
     revoked = spark.createDataFrame([("ann", READ, TABLE, at(1), at(1, seconds=50))], columns)
     found = uses_after(revoked, rows(spark, "access_attribution", USES)).collect()

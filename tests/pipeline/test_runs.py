@@ -119,7 +119,7 @@ def test_time_of_a_process_and_its_children_only_grows() -> None:
 
 
 def test_every_job_can_be_run() -> None:
-    """A job in the list that is nowhere else is found out by whoever asks for it."""
+    """A job in the list that is nowhere else is found out by the user who asks for it."""
     assert len({one.name for one in JOBS}) == len(JOBS) >= 1
     for one in JOBS:
         assert callable(run_of(one))
@@ -129,7 +129,7 @@ def test_every_job_can_be_run() -> None:
 
 
 def test_progress_shows_rows_percent_and_rate(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody waits an hour before a cursor."""
+    """No operator waits an hour before a cursor."""
     now = [0.0]
     progress = Progress(sys.stderr, clock=lambda: now[0])
     progress.begin("ingest", 400, "segments")

@@ -106,7 +106,7 @@ def read(spark: SparkSession) -> dict[str, Row]:
         ("ENDLIKE", {"stamp": STAMP, "status": 206, "auth_type": "AuthHeader", "tls": "TLSv1.3"}),
         ("LIFECYCLE", {"op": "S3.EXPIRE.OBJECT", "method": None, "status": None, "stamp": None, "key": KEY}),
         ("BATCHKEY", {"method": "DELETE", "status": 204, "key": KEY, "stamp": None}),
-        # Who asked is not known where the signature was bad: it is nobody's.
+        # Who asked is not known where the signature was bad: it has no requester.
         ("CLAIMED", {"requester": None, "account": None, "quality": [Quality.CLAIMED_KEY], "status": 403}),
         ("ANONYMOUS", {"requester": None, "quality": None, "status": 403}),
         ("TWOSTAMPS", {"stamp": f"forged,{STAMP}", "quality": [Quality.STAMP_REPEATED]}),
@@ -126,7 +126,7 @@ def test_line_says(read: dict[str, Row], name: str, expected: dict[str, Any]) ->
 
 
 def test_a_quote_in_an_address_fakes_no_request(read: dict[str, Row]) -> None:
-    """Whoever can send a request could otherwise write rows about others, with stamps that hold."""
+    """A sender of requests could otherwise write rows about others, with stamps that hold."""
     forged = read.get("FORGED")
     if forged is not None:
         assert forged["stamp"] is None

@@ -139,7 +139,7 @@ def received(spark: SparkSession) -> dict[str, Row]:
     ),
 )  # fmt: skip
 def test_object_says(received: dict[str, Row], name: str, expected: dict[str, Any]) -> None:
-    """A claimed key is somebody's claim; 200 and no bytes are not what was answered to a range."""
+    """A claimed key is the client's claim; 200 and no bytes are not what was answered to a range."""
     row = received[name].asDict()
     assert {field: row[field] for field in expected} == expected
 

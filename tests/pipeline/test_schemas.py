@@ -85,7 +85,7 @@ def test_what_the_server_writes_is_what_spark_reads(
 
 
 def test_the_table_of_events_has_every_field_of_the_writer() -> None:
-    """A field that the table lacks is written for nobody."""
+    """A field that the table lacks is written for no reader."""
     names = set(schemas.table("events").columns.names)
     assert names == set(AuditEvent.__struct_fields__) | {"segment", "event_date", "ingest_batch"}
     assert schemas.EVENT_LINE.names[0] == "schema"

@@ -1,4 +1,4 @@
-"""Prove that two runs never work on one warehouse, and that a run that died keeps nobody off."""
+"""Prove that two runs never work on one warehouse, and that a run that died keeps no other run off."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_a_second_run_is_told_that_there_is_a_first(tmp_path: Path) -> None:
         assert (tmp_path / LOCK).exists()
 
 
-def test_a_run_that_was_killed_keeps_nobody_off(tmp_path: Path) -> None:
-    """A node that went down must not need somebody who removes a file by hand."""
+def test_a_run_that_was_killed_keeps_no_other_off(tmp_path: Path) -> None:
+    """A node that went down must not make an operator remove a file by hand."""
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLDS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -48,7 +48,7 @@ def test_a_run_that_was_killed_keeps_nobody_off(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_locks_is_worked_on_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose volume has no locks must not be without his answers."""
+    """An operator whose volume has no locks must still get answers."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")

@@ -122,7 +122,7 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> _Builder:
 
 
 def test_spark_runs_here_and_listens_nowhere(builder: _Builder) -> None:
-    """A job on somebody's laptop must not open its interface to the office."""
+    """A job on a laptop must not open its interface to the office."""
     sessions._session(SessionOptions(memory="2g"))
     assert builder.said["master"] == "local[*]"
     assert builder.said["spark.driver.memory"] == "2g"

@@ -8,12 +8,12 @@ import pytest
 
 from signproxy.model import NAMESPACE_SEPARATOR
 from signproxy.policy.catalog import (
-    Binding,
     CatalogKind,
     MetadataLevel,
     Overlap,
     Overwrite,
     Place,
+    TableBinding,
     TableSettings,
 )
 from tests.policy.world import World
@@ -73,10 +73,11 @@ def test_tables_are_invisible_to_the_garbage_collector() -> None:
 def test_the_words_of_the_policy_language() -> None:
     """Policies that were written once must still be read."""
     words = {
-        kind: [member.value for member in kind] for kind in (Binding, CatalogKind, MetadataLevel, Overlap, Overwrite)
+        kind: [member.value for member in kind]
+        for kind in (TableBinding, CatalogKind, MetadataLevel, Overlap, Overwrite)
     }
     assert words == {
-        Binding: ["strict", "by-location"],
+        TableBinding: ["strict", "by-location"],
         CatalogKind: ["internal", "external"],
         MetadataLevel: ["protected", "sealed", "open"],
         Overlap: ["forbidden", "allowed"],
@@ -85,7 +86,7 @@ def test_the_words_of_the_policy_language() -> None:
 
 
 def test_the_defaults_of_a_table() -> None:
-    """Metadata is protected unless somebody says otherwise; overwriting is allowed, for Iceberg never does it."""
+    """Metadata is protected unless the policy says otherwise; overwriting is allowed, for Iceberg never does it."""
     settings = TableSettings("aws", "lake")
     assert settings.metadata is MetadataLevel.PROTECTED
     assert settings.overwrite is Overwrite.ALLOWED

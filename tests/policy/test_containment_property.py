@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signproxy.model import Allow
-from signproxy.policy.catalog import Binding, MetadataLevel, Overwrite, Place, Table
+from signproxy.policy.catalog import MetadataLevel, Overwrite, Place, Table, TableBinding
 from signproxy.policy.containment import addressed, is_prefix_list
 from signproxy.policy.privileges import mask_of
 from signproxy.s3.operation import Operation
@@ -48,7 +48,7 @@ def _below(table: Table, asked: S3Request, bucket: str, key: str, *, whole: bool
 
 
 @given(
-    binding=st.sampled_from(Binding),
+    binding=st.sampled_from(TableBinding),
     level=st.sampled_from(MetadataLevel),
     overwrite=st.sampled_from(Overwrite),
     privileges=PRIVILEGES,
@@ -56,7 +56,7 @@ def _below(table: Table, asked: S3Request, bucket: str, key: str, *, whole: bool
     asked=REQUEST,
 )
 def test_no_allowed_request_leaves_the_table(
-    binding: Binding,
+    binding: TableBinding,
     level: MetadataLevel,
     overwrite: Overwrite,
     privileges: list[str],

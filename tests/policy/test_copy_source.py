@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import Allow, Deny
-from signproxy.policy.catalog import Binding, MetadataLevel, Overlap, Place
+from signproxy.policy.catalog import MetadataLevel, Overlap, Place, TableBinding
 from signproxy.s3.operation import Operation
 from tests.policy.world import FULL, OTHER_ROLE, READ, SIGN, WRITE, World, grants, request
 
@@ -49,7 +49,7 @@ def test_by_location_the_source_table_must_be_readable(
     operation: Operation, given: tuple[str, ...], allowed: bool
 ) -> None:
     """A copy is a read of its source, and needs all that a read through signing needs."""
-    world = World(binding=Binding.BY_LOCATION)
+    world = World(binding=TableBinding.BY_LOCATION)
     table = world.table()
     world.table("other", "wh/other/", grants(*given))
     expected = Reason.ALLOWED if allowed else Reason.COPY_SOURCE_OUTSIDE
@@ -60,16 +60,16 @@ def test_by_location_the_source_table_must_be_readable(
     ("source", "bucket"), (("nowhere/g", "lake"), ("wh/other", "lake"), ("old/g", "vault"), ("x/y", "foreign"))
 )
 def test_by_location_the_source_must_be_a_tables_on_the_same_storage(source: str, bucket: str) -> None:
-    """Data that is no table's is nobody's to read, and a copy cannot cross storages."""
-    world = World(binding=Binding.BY_LOCATION)
+    """Data that belongs to no table may not be read by any caller, and a copy cannot cross storages."""
+    world = World(binding=TableBinding.BY_LOCATION)
     table = world.table()
     world.table("other", "wh/other/", extra=(Place("backup", "vault", "old/"),))
     copy = request(Operation.COPY_OBJECT, KEY, source=source, source_bucket=bucket)
     assert world.reason(copy, table) is Reason.COPY_SOURCE_OUTSIDE
 
 
-@pytest.mark.parametrize("binding", Binding)
-def test_every_owner_of_the_source_must_be_readable(binding: Binding) -> None:
+@pytest.mark.parametrize("binding", TableBinding)
+def test_every_owner_of_the_source_must_be_readable(binding: TableBinding) -> None:
     """Where locations overlap, copying must not be the way around an owner who does not allow."""
     world = World(binding=binding, overlap=Overlap.ALLOWED)
     table = world.table()
@@ -88,19 +88,19 @@ def test_a_strict_copy_stays_in_the_table_with_overlap_too() -> None:
     assert world.reason(copy, table) is Reason.COPY_SOURCE_OUTSIDE
 
 
-@pytest.mark.parametrize("binding", Binding)
+@pytest.mark.parametrize("binding", TableBinding)
 @pytest.mark.parametrize(
     ("level", "source", "expected"),
     (
         (MetadataLevel.PROTECTED, "wh/orders/metadata/v1.metadata.json", Reason.METADATA_PROTECTED),
         (MetadataLevel.PROTECTED, "wh/orders/metadata/m0.avro", Reason.ALLOWED),
-        (MetadataLevel.PROTECTED, "wh/orders/metadata", Reason.ALLOWED),  # reading an ancestor harms nobody
+        (MetadataLevel.PROTECTED, "wh/orders/metadata", Reason.ALLOWED),  # reading an ancestor harms no table
         (MetadataLevel.SEALED, "wh/orders/metadata/m0.avro", Reason.METADATA_SEALED),
         (MetadataLevel.OPEN, "wh/orders/metadata/v1.metadata.json", Reason.ALLOWED),
     ),
 )
 def test_the_metadata_level_holds_for_the_source(
-    binding: Binding, level: MetadataLevel, source: str, expected: Reason
+    binding: TableBinding, level: MetadataLevel, source: str, expected: Reason
 ) -> None:
     """A copy of protected metadata to a plain key would make it readable."""
     world = World(binding=binding)
@@ -126,7 +126,7 @@ def test_a_refused_source_is_named_to_the_operator() -> None:
 
 def test_the_grants_on_the_source_stand_behind_the_allow() -> None:
     """Audit must show by which grant the source was read."""
-    world = World(binding=Binding.BY_LOCATION)
+    world = World(binding=TableBinding.BY_LOCATION)
     table = world.table()
     world.table("other", "wh/other/", grants(SIGN, READ))
     decision = world.decide(request(Operation.COPY_OBJECT, KEY, source="wh/other/g"), table)

@@ -100,7 +100,7 @@ def test_a_grant_on_a_child_does_not_reach_its_parent() -> None:
     assert world.reason(request(key=KEY), table) is Reason.NO_REMOTE_SIGN
 
 
-def test_anothers_role_helps_nobody() -> None:
+def test_anothers_role_does_not_help() -> None:
     """A grant counts only for who holds the role."""
     world = World()
     table = world.table(given=grants(SIGN, WRITE, role=OTHER_ROLE))
@@ -134,7 +134,7 @@ def test_under_a_read_only_ceiling_nothing_is_written(operation: Operation) -> N
 
 @pytest.mark.parametrize("operation", OF_TABLES)
 def test_a_delegated_subject_only_reads(operation: Operation) -> None:
-    """A view's definer lends his eyes, never his hands."""
+    """A view's definer lends rights to read, never to write."""
     world = World()
     table = world.table()
     alice = Principal("corp/alice", "corp", "alice", 4e9)
@@ -146,7 +146,7 @@ def test_a_delegated_subject_only_reads(operation: Operation) -> None:
 
 
 def test_the_effective_principal_is_judged_and_not_the_caller() -> None:
-    """Falling back to the caller's own rights would hide that the definer lost his."""
+    """Falling back to the caller's own rights would hide that the definer lost the right."""
     world = World()
     table = world.table()
     alice = Principal("corp/alice", "corp", "alice", 4e9)
@@ -156,7 +156,7 @@ def test_the_effective_principal_is_judged_and_not_the_caller() -> None:
 
 
 def test_privileges_come_before_the_ceiling_and_both_before_the_location() -> None:
-    """Whoever may not touch a table must not learn where it lies."""
+    """A caller that may not touch a table must not learn where it lies."""
     world = World()
     table = world.table(given=grants(SIGN, READ))
     outside = request(Operation.PUT_OBJECT, "elsewhere")
@@ -197,7 +197,7 @@ def test_a_missing_privilege_is_named_to_the_operator() -> None:
 )
 @pytest.mark.parametrize("operation", (*KEYED, Operation.DELETE_OBJECTS))
 def test_a_key_lies_strictly_below_the_location(operation: Operation, key: str, inside: bool) -> None:
-    """Any other reading signs for somebody else's data."""
+    """Any other reading signs for another table's data."""
     world = World()
     table = world.table()
     expected = Reason.ALLOWED if inside else Reason.OUTSIDE_TABLE
@@ -236,7 +236,7 @@ def test_the_bucket_and_the_storage_must_be_the_tables(operation: Operation, buc
 
 
 def test_every_key_of_a_bulk_delete_is_checked() -> None:
-    """One foreign key among a thousand would delete somebody else's object."""
+    """One foreign key among a thousand would delete another table's object."""
     world = World()
     table = world.table()
     keys = tuple(f"wh/orders/data/{number}" for number in range(5))

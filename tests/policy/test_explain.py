@@ -9,14 +9,14 @@ from signproxy.documents import load_yaml
 from signproxy.errors import Reason
 from signproxy.model import Ceiling, Deny, Principal, Subject, TableId
 from signproxy.policy import rights as rights_module
-from signproxy.policy.catalog import Binding, MetadataLevel, Overwrite, Place, Table
+from signproxy.policy.catalog import MetadataLevel, Overwrite, Place, Table, TableBinding
 from signproxy.policy.explain import grants_of, nearest_grants, nearest_location, suggest
 from signproxy.policy.privileges import mask_of
 from signproxy.policy.rights import (
     SIGN_S3_READ_REQUEST,
     SIGN_S3_WRITE_REQUEST,
-    Ground,
     PolicyAuthority,
+    ReachingGrant,
     Rights,
     grounds,
 )
@@ -142,7 +142,7 @@ def test_the_nearest_grant_gives_the_most_of_what_is_missing() -> None:
     nearest = nearest_grants(world.catalog, table, 1 | 4)
     assert [ground.rule_id for ground in nearest] == ["loader@catalog:lake", "analyst@catalog:lake"]
     assert nearest_grants(world.catalog, table, 8) == ()
-    assert nearest[0] == Ground("loader", "catalog:lake", mask_of([SIGN, WRITE]))
+    assert nearest[0] == ReachingGrant("loader", "catalog:lake", mask_of([SIGN, WRITE]))
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_the_first_difference_is_marked(bucket: str, key: str, shown: str) -> No
 
 
 def test_a_stranger_is_introduced() -> None:
-    """The first denial of every installation is a principal that nobody entered."""
+    """The first denial of every installation is a principal that the policy does not have."""
     world = World()
     reason, fix = _told(world, request(key=KEY), world.table(), principal=BOB)
     assert reason is Reason.PRINCIPAL_UNKNOWN
-    assert fix == 'make him known: principals: {"corp/bob": {roles: ["analysts"]}}'
+    assert fix == 'add the principal to the policy: principals: {"corp/bob": {roles: ["analysts"]}}'
 
 
 @pytest.mark.parametrize(
@@ -210,18 +210,18 @@ def test_the_role_that_has_the_most_is_extended() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     (
-        ({}, 'give him a role in the catalog: principal_roles: {"idle": {"lake": ["analyst"]}}'),
+        ({}, 'give it a role in the catalog: principal_roles: {"idle": {"lake": ["analyst"]}}'),
         (
             grants(SIGN, READ, role=OTHER_ROLE),
             (
-                "give him a role in the catalog (nearest: loader@table:lake.sales.orders): "
+                "give it a role in the catalog (nearest: loader@table:lake.sales.orders): "
                 'principal_roles: {"idle": {"lake": ["loader"]}}'
             ),
         ),
     ),
 )
-def test_whoever_has_no_role_in_the_catalog_is_given_one(given: dict[int, int], expected: str) -> None:
-    """A grant to a role that he does not hold would not help."""
+def test_a_caller_without_a_role_in_the_catalog_is_given_one(given: dict[int, int], expected: str) -> None:
+    """A grant to a role that the caller does not hold would not help."""
     world = World()
     world.state.principal_roles = {**world.state.principal_roles, "idle": {}}
     table = world.table(given=given)
@@ -245,7 +245,7 @@ def test_metadata_is_granted_or_unsealed() -> None:
     )
 
 
-def test_a_key_that_nobody_owns_may_be_a_missing_location() -> None:
+def test_a_key_without_an_owner_may_be_a_missing_location() -> None:
     """`write.data.path` that the policy does not know is the usual cause."""
     world = World()
     _, fix = _told(world, request(Operation.DELETE_OBJECTS, delete_keys=(KEY, "data/orders/f")), world.table())
@@ -281,7 +281,7 @@ def test_a_copy_from_another_table_needs_the_looser_binding() -> None:
 
 def test_a_source_of_the_same_table_is_not_blamed_on_the_binding() -> None:
     """By location, the source may be refused although its table is the target."""
-    world = World(binding=Binding.BY_LOCATION)
+    world = World(binding=TableBinding.BY_LOCATION)
     table = world.table()
     copy = request(Operation.COPY_OBJECT, KEY, source="wh/orders/f")
     denial = Deny(Reason.COPY_SOURCE_OUTSIDE, "", table.id)

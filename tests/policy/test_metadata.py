@@ -42,7 +42,7 @@ PLAIN = (
 @pytest.mark.parametrize("key", PROTECTED)
 @pytest.mark.parametrize("operation", KEYED)
 def test_protected_files_need_full_metadata(operation: Operation, key: str) -> None:
-    """Whoever writes a metadata file repoints the table; whoever reads it learns other places."""
+    """Writing a metadata file repoints the table; reading it tells other places."""
     world = World()
     assert world.reason(request(operation, key), world.table()) is Reason.METADATA_PROTECTED
     world = World()

@@ -90,7 +90,7 @@ def test_each_privilege_has_a_row() -> None:
 
 @pytest.mark.parametrize("name", IMPLIES)
 def test_a_grant_implies_exactly_what_polaris_says(name: str) -> None:
-    """One bit too many hands out data that nobody granted; one too few breaks a job that worked on Polaris."""
+    """One bit too many hands out data that was not granted; one too few breaks a job that worked on Polaris."""
     assert PRIVILEGES[name] == sum(int(Privilege[implied]) for implied in IMPLIES[name])
 
 

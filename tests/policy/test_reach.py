@@ -87,7 +87,7 @@ def _known(who: str, tables: str = "upstream") -> tuple[Catalog, Rights]:
         ("table", EU, "other", ""),
         ("table", EU, None, ""),
         ("table", "sales", "declared", ""),
-        # Granted ahead: on tables, views and namespaces that nobody has declared.
+        # Granted ahead: on tables, views and namespaces that are not declared.
         ("table", MADE, "later", "TABLE_WRITE_DATA"),
         ("sales", MADE, "later", "TABLE_CREATE"),
         ("sales", MADE, "other", "TABLE_CREATE"),
@@ -113,7 +113,7 @@ def test_rights_at_a_place_are_those_of_the_place_and_above(
         ("sales", EU, "x", True),
         ("sales", "hr", None, False),
         ("sales", "made", None, True),
-        # Somebody who may read one table sees the way to it, and it alone.
+        # A caller that may read one table sees the way to it, and it alone.
         ("table", "sales", None, True),
         ("table", EU, None, True),
         ("table", EU, "declared", True),
@@ -161,7 +161,7 @@ def test_lists_show_what_may_be_looked_at(who: str, namespace: str, name: str | 
     ),
 )
 def test_what_lies_below_counts_for_every_namespace_above(who: str, namespace: str | None, found: bool) -> None:
-    """A list of the catalog's namespaces must lead to the one table that somebody may read."""
+    """A list of the catalog's namespaces must lead to the one table that the caller may read."""
     catalog, rights = _known(who)
     assert names_below(catalog, rights, namespace) is found
 

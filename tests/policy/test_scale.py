@@ -12,7 +12,7 @@ from tests.policy.world import ALICE, World, request
 
 def _calls(world: World, number: int) -> int:
     """Return how many functions a decision by name and by location calls, those in C included."""
-    # The first decision for a principal adds up his rights; later ones remember them.
+    # The first decision for a principal adds up its rights; later ones remember them.
     world.state.rights(ALICE, world.catalog)
     asked = request(key=f"wh/t{number}/data/f")
     subject = Subject.of(ALICE)

@@ -1,4 +1,4 @@
-"""Prove what somebody else's word adds to a decision, and what it does not."""
+"""Prove what another party's word adds to a decision, and what it does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import Allow, Ceiling, Deny, Principal, Subject
-from signproxy.policy.catalog import Binding, Overlap, Table
+from signproxy.policy.catalog import Overlap, Table, TableBinding
 from signproxy.policy.decide import decide
 from signproxy.policy.privileges import mask_of
 from signproxy.policy.rights import SIGN_S3_READ_REQUEST
@@ -56,19 +56,19 @@ def _told(*args: object, **kwargs: object) -> tuple[Reason, str]:
 def test_a_word_stands_for_what_it_says_and_the_policy_for_the_rest(
     given: tuple[str, ...], standing: Standing | None, asked: S3Request, told: tuple[Reason, str]
 ) -> None:
-    """The upstream would let its readers write, or the audit trail name a grant that nobody has."""
+    """The upstream would let its readers write, or the audit trail name a grant that does not exist."""
     world = World()
     table = world.table(given=grants(*given))
     assert _told(world, asked, table, standing=standing) == told
 
 
-def test_a_word_is_enough_for_somebody_whom_the_policy_does_not_know() -> None:
+def test_a_word_is_enough_for_a_caller_that_the_policy_does_not_know() -> None:
     """Where the upstream authorizes, its users are nowhere else."""
     world = World()
     table = world.table()
     assert _told(world, GET, table, standing=WORD, who=BOB) == (Reason.ALLOWED, WORD.voucher)
     assert _told(world, PUT, table, standing=WORD, who=BOB) == (Reason.NO_WRITE_DATA, "")
-    # Nobody's rights are none at all.
+    # A caller that the policy does not know has no rights at all.
     half = Standing("half", mask_of([READ]))
     assert _told(world, GET, table, standing=half, who=BOB) == (Reason.NO_REMOTE_SIGN, "")
     for nothing in (MARK, None, Standing(sources=())):
@@ -91,7 +91,7 @@ def test_a_word_moves_no_wall(asked: S3Request, reason: Reason) -> None:
 
 
 def test_a_word_lifts_no_ceiling() -> None:
-    """Whoever was clamped to reading only reads, whoever vouches for him."""
+    """A caller that was clamped to reading only reads, whichever party vouches for it."""
     world = World()
     table = world.table(given=grants(WRITE))
     word = Standing("dropped@table:lake.sales.orders", mask_of([SIGN, WRITE]))
@@ -107,8 +107,8 @@ COPY = request(Operation.COPY_OBJECT, KEY, source="wh/other/f")
 @pytest.mark.parametrize("word", (0, SIGN_S3_READ_REQUEST))
 @pytest.mark.parametrize("readable", (True, False))
 def test_the_owners_of_a_copys_source_may_be_told(word: int, readable: bool) -> None:
-    """Learned tables are in no index of the catalog; a copy would read from a table that nobody judged."""
-    world = World(binding=Binding.BY_LOCATION)
+    """Learned tables are in no index of the catalog; a copy would read from a table that was not judged."""
+    world = World(binding=TableBinding.BY_LOCATION)
     table = world.table(given=grants(SIGN, WRITE))
     stranger = World()
     other = stranger.table("other", "wh/other/", grants(SIGN, READ) if readable else {})
@@ -153,7 +153,7 @@ def test_a_restricted_table_is_closed_to_every_operation(asked: S3Request, word:
     assert isinstance(_decide(world, asked, orders, standing=free), Allow)
 
 
-def test_whoever_may_not_touch_a_table_is_not_told_of_its_restrictions() -> None:
+def test_a_caller_that_may_not_touch_a_table_is_not_told_of_its_restrictions() -> None:
     """What is kept from others is none of a stranger's business."""
     world = World()
     orders = world.table(given=grants(SIGN))
@@ -184,7 +184,7 @@ def test_one_restricted_owner_of_a_shared_place_is_enough() -> None:
 
 def test_nothing_is_copied_out_of_a_restricted_table() -> None:
     """Copied into a table of one's own, its files would be read there."""
-    world = World(binding=Binding.BY_LOCATION)
+    world = World(binding=TableBinding.BY_LOCATION)
     orders = world.table(given=grants(SIGN, READ, WRITE))
     items = world.table("items", "wh/items/", grants(SIGN, READ, WRITE))
     copy = request(Operation.COPY_OBJECT, KEY, source="wh/items/data/f")

@@ -1,4 +1,4 @@
-"""Prove who a principal is to the policy, and what his roles add up to."""
+"""Prove who a principal is to the policy, and what its roles add up to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.model import Principal
 from signproxy.policy import state as state_module
-from signproxy.policy.catalog import Binding, Catalog, CatalogKind, Overlap
+from signproxy.policy.catalog import Catalog, CatalogKind, Overlap, TableBinding
 from signproxy.policy.rights import Rights, granted
 from signproxy.policy.state import PolicyState
 from tests.policy.world import AWS
@@ -43,7 +43,7 @@ def test_a_catalog_answers_to_its_prefixes() -> None:
 
 
 def test_a_new_state_is_off() -> None:
-    """Whoever forgets the switch must not sign."""
+    """A forgotten switch must not let signatures out."""
     state = PolicyState(rev="r", epoch=1, catalogs=[])
     assert not state.remote_signing
     assert state.default_catalog == ""
@@ -54,7 +54,7 @@ def test_a_new_state_is_off() -> None:
     assert not catalog.remote_signing
     assert not catalog.allow_external
     assert catalog.kind is CatalogKind.INTERNAL
-    assert catalog.binding is Binding.STRICT
+    assert catalog.binding is TableBinding.STRICT
     assert catalog.overlap is Overlap.FORBIDDEN
     assert (catalog.prefixes, catalog.roles, catalog.grants) == ((), {}, {})
 

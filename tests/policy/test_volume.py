@@ -60,7 +60,7 @@ def found(volumes: Volumes, bucket: str, key: str) -> str | None:
 
 
 def test_a_key_is_found_by_whole_segments() -> None:
-    """A folder whose name merely begins alike is somebody else's."""
+    """A folder whose name merely begins alike belongs to another owner."""
     volumes = placed(volume("raw"), volume("deep", prefix="in/here/"), volume("other", bucket="cold", prefix=""))
     assert found(volumes, "lake", "raw/a") == "raw"
     assert found(volumes, "lake", "raw/a/b") == "raw"
@@ -75,7 +75,7 @@ def test_a_key_is_found_by_whole_segments() -> None:
 
 
 def test_a_folder_is_found_by_its_bare_name_too() -> None:
-    """Clients that see folders ask for it so, and must be told more than that nobody owns it."""
+    """Clients that see folders ask for it so, and must be told more than that it has no owner."""
     assert found(placed(volume("raw")), "lake", "raw") == "raw"
     assert found(placed(volume("raw")), "lake", "ra") is None
 
@@ -145,12 +145,12 @@ def test_reading_and_writing_need_their_privilege(
     # Granted on the catalog it reaches every volume.
     world = World(on_catalog=grants(*held))
     assert judged(volume(given={}), asked, world=world) is (Reason.ALLOWED if allowed else expected)
-    # Somebody else's grant is nobody's.
+    # A grant to another role gives this caller nothing.
     assert judged(volume(given=grants(*held, role=OTHER_ROLE)), asked) is expected
 
 
 def test_what_changes_the_bucket_needs_to_manage_all_of_it() -> None:
-    """Whoever may write objects below a prefix must not open the bucket to the world."""
+    """A caller that may write objects below a prefix must not open the bucket to the world."""
     changes = request(Operation.OTHER_WRITE)
     asks = request(Operation.OTHER_READ)
     whole = volume(prefix="", given=grants(VWRITE), rules=ALL_OF_S3)
@@ -168,7 +168,7 @@ def test_a_principal_without_a_role_is_unknown() -> None:
     assert judged(volume(), _READS[Operation.GET_OBJECT], subject=Subject.of(BOB)) is Reason.PRINCIPAL_UNKNOWN
 
 
-def test_whoever_was_clamped_only_reads() -> None:
+def test_a_clamped_caller_only_reads() -> None:
     """A view's reader must not write on its owner's rights."""
     for subject in (Subject(ALICE, ALICE, (), Ceiling.READ_ONLY), Subject(BOB, ALICE)):
         assert judged(volume(), _READS[Operation.GET_OBJECT], subject=subject) is Reason.ALLOWED
@@ -212,7 +212,7 @@ def test_a_volume_without_prefix_covers_its_bucket() -> None:
 
 
 def test_folders_are_there_for_clients_that_see_some() -> None:
-    """Hadoop asks for the folder's bare name, and writes a marker with its slash; nobody else may have that name."""
+    """Hadoop asks for the folder's bare name, and writes a marker with its slash; no other owner may have it."""
     folders = volume(rules=Rules(OperationsAllowed.OBJECT, KeyRules.S3))
     assert judged(folders, request(Operation.PUT_OBJECT, "raw/")) is Reason.ALLOWED
     assert judged(folders, request(Operation.HEAD_OBJECT, "raw")) is Reason.ALLOWED
@@ -242,7 +242,7 @@ def test_what_is_written_once_is_guarded_or_refused() -> None:
     assert decided(Operation.CREATE_MULTIPART_UPLOAD) is False
     assert decided(Operation.PUT_OBJECT, conditional=True) is Reason.WRITE_ONCE
     assert decided(Operation.COPY_OBJECT) is Reason.WRITE_ONCE
-    # Of what S3 has besides, nobody knows what it overwrites.
+    # It is not known what S3's other operations overwrite.
     assert decided(Operation.OTHER_WRITE) is Reason.WRITE_ONCE
     assert decided(Operation.OTHER_WRITE, "") is False
     assert decided(Operation.GET_OBJECT) is False
@@ -278,7 +278,7 @@ def known(world: World, bucket: str, subject: Subject | None = None) -> Reason:
     return Reason.ALLOWED
 
 
-def test_a_bucket_is_known_to_whoever_may_read_something_in_it() -> None:
+def test_a_bucket_is_known_to_callers_that_may_read_something_in_it() -> None:
     """Tools ask for the bucket first, and must not be told of buckets that are none of theirs."""
     world = World()
     world.table("orders", "wh/orders/", grants(SIGN, READ))

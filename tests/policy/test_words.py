@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import Deny, Principal, Subject
-from signproxy.policy.catalog import Binding, CatalogKind, Overlap
+from signproxy.policy.catalog import CatalogKind, Overlap, TableBinding
 from signproxy.policy.containment import contains_key
 from signproxy.policy.explain import LocationMatch, nearest_grants, suggest
 from signproxy.policy.location import Location, LocationInvalid, bucket_problem, parse_location
@@ -21,11 +21,13 @@ KEY = "wh/orders/data/f"
 
 def test_words_of_the_policy_are_what_they_are() -> None:
     """A word that changes breaks every policy that holds it."""
-    words = {kind: [each.value for each in kind] for kind in (MetadataLevel, Overwrite, Binding, Overlap, CatalogKind)}
+    words = {
+        kind: [each.value for each in kind] for kind in (MetadataLevel, Overwrite, TableBinding, Overlap, CatalogKind)
+    }
     assert words == {
         MetadataLevel: ["protected", "sealed", "open"],
         Overwrite: ["allowed", "forbid"],
-        Binding: ["strict", "by-location"],
+        TableBinding: ["strict", "by-location"],
         Overlap: ["forbidden", "allowed"],
         CatalogKind: ["internal", "external"],
     }
@@ -64,7 +66,7 @@ def test_no_location_contains_itself_not_even_a_whole_bucket() -> None:
     ),
 )
 def test_the_fault_of_a_location_is_named(text: str, problem: str) -> None:
-    """The operator has the line; what he needs is the fault."""
+    """The operator has the line and needs the fault."""
     with pytest.raises(LocationInvalid) as invalid:
         parse_location(text)
     assert str(invalid.value) == problem
@@ -117,7 +119,7 @@ BOTH = Principal("corp/carol", "corp", "carol", 4e9)
 
 
 def _suggested(world: World, principal: Principal = BOTH) -> str:
-    """Return what is suggested to somebody with both roles who may not read."""
+    """Return what is suggested to a caller with both roles that may not read."""
     state = PolicyState(
         rev="r2",
         epoch=1,
@@ -168,7 +170,7 @@ def test_where_the_policy_has_no_roles_the_suggestion_has_a_place_for_one() -> N
     state = PolicyState(rev="r", epoch=1, catalogs=[world.catalog])
     deny = Deny(Reason.PRINCIPAL_UNKNOWN, "", table.id)
     told = suggest(state, world.catalog, Subject.of(BOB), deny, request(key=KEY))
-    assert told == 'make him known: principals: {"corp/bob": {roles: ["a-principal-role"]}}'
+    assert told == 'add the principal to the policy: principals: {"corp/bob": {roles: ["a-principal-role"]}}'
 
 
 def test_a_comparison_shows_a_bounded_part_of_both_sides() -> None:
@@ -192,7 +194,7 @@ def test_a_key_of_another_table_is_told_with_both_ways_out() -> None:
     )
 
 
-def test_somebody_without_any_role_is_given_a_place_for_one() -> None:
+def test_a_caller_without_any_role_is_given_a_place_for_one() -> None:
     """A principal that the policy names without roles is the commonest beginning."""
     world = World()
     world.catalog.roles.clear()
@@ -200,7 +202,7 @@ def test_somebody_without_any_role_is_given_a_place_for_one() -> None:
     state = PolicyState(rev="r", epoch=1, catalogs=[world.catalog], principals={"corp/bob": ()})
     deny = Deny(Reason.NO_READ_DATA, "", table.id)
     told = suggest(state, world.catalog, Subject.of(BOB), deny, request(key=KEY))
-    assert told == ('give him a role in the catalog: principal_roles: {"a-principal-role": {"lake": ["a-role"]}}')
+    assert told == ('give it a role in the catalog: principal_roles: {"a-principal-role": {"lake": ["a-role"]}}')
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def _write(operation: Operation, *, conditional: bool = False) -> S3Request:
 @pytest.mark.parametrize("operation", Operation)
 @pytest.mark.parametrize("conditional", (False, True))
 def test_without_the_rule_nothing_is_guarded(operation: Operation, conditional: bool) -> None:
-    """A guard nobody asked for would break engines that overwrite."""
+    """A guard that was not asked for would break engines that overwrite."""
     world = World()
     decision = world.decide(_write(operation, conditional=conditional), world.table())
     assert isinstance(decision, Allow)

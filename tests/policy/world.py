@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from signproxy.errors import Reason
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Ceiling, Deny, Principal, Subject, TableId
 from signproxy.policy.catalog import (
-    Binding,
     Catalog,
     MetadataLevel,
     Namespace,
@@ -15,6 +14,7 @@ from signproxy.policy.catalog import (
     Overwrite,
     Place,
     Table,
+    TableBinding,
     TableSettings,
 )
 from signproxy.policy.decide import decide
@@ -71,7 +71,7 @@ class World:
     def __init__(
         self,
         *,
-        binding: Binding = Binding.STRICT,
+        binding: TableBinding = TableBinding.STRICT,
         overlap: Overlap = Overlap.FORBIDDEN,
         on_catalog: Mapping[int, int] | None = None,
     ) -> None:

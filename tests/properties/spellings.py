@@ -110,7 +110,7 @@ def _start_added(draw: Draw, key: str) -> str:
 
 
 def _up_and_over(draw: Draw, key: str) -> str:
-    """Reach a key from inside a table, for somebody who resolves what a signer must not."""
+    """Reach a key from inside a table, for a reader that resolves what a signer must not."""
     inside = _pick(draw, ("wh/t1/", "wh/t1/data/", "by/l1/x/"))
     up = _pick(draw, ("../", "%2e%2e/", "..%2F", ".%2e/", "%252e%252e/", "..%5C", "..;/", "..%20/"))
     return inside + up * draw(st.integers(1, 4)) + encoded(key)

@@ -73,7 +73,7 @@ def test_what_some_store_would_find_elsewhere_is_outside(uri: str) -> None:
 
 
 def test_every_way_to_another_table_is_seen() -> None:
-    """The neighbour is met even if the product would not know him."""
+    """The neighbour is met even if the product would not know it."""
     for uri in (f"{HOST}/wh/t1/../t10/f", f"{HOST}?list-type=2&prefix=wh/t1", f"{HOST}/wh/t10/f"):
         assert T10.meets(_touch(uri))
     assert SMALL.meets(_touch("https://small.s3.minio.corp/wh/small/f"))
@@ -111,7 +111,7 @@ def test_what_no_table_needs_is_guilty_whatever_it_touches(method: str, uri: str
 
 
 def test_the_hand_written_rights_name_every_table_of_the_policy() -> None:
-    """A table that is missing here would be judged by nobody."""
+    """A table that is missing here would not be judged."""
     state = state_of(frozenset())
     assert {(c.name, t.name) for c in state.catalogs.values() for t in c.tables()} == BY_NAME.keys()
     assert {table for rights in MAY.values() for table in rights} == BY_NAME.keys()

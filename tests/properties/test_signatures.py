@@ -111,7 +111,7 @@ def test_explain_says_what_the_gate_said() -> None:
 
 
 def test_taking_a_grant_away_never_allows_anything() -> None:
-    """A revoke that opened something would be found by nobody but the one who uses it."""
+    """A revoke that opened something would be found by its user alone."""
     seen: Counter[str] = Counter()
 
     @given(drafts(), st.sets(st.sampled_from(sorted(ALL_GRANTS)), max_size=4), st.sampled_from(sorted(ALL_GRANTS)))

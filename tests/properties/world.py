@@ -193,7 +193,7 @@ ALL_GRANTS = frozenset(range(len(GRANTS)))
 
 
 def subject_of(who: str) -> Subject:
-    """Return a caller by the name that the policy has for him."""
+    """Return a caller by its name in the policy."""
     return Subject.of(Principal(f"static/{who}", "static", who, 4e9))
 
 
@@ -293,7 +293,7 @@ def _check_right(signed: Signed, table: Table, touch: Touch) -> None:
     assert ("w" if touch.use in (Use.WRITE, Use.DELETE) else "r") in rights, (table, touch)
     if table.metadata == "open":
         return
-    # A prefix stands in the query, where nobody drops or resolves anything.
+    # A prefix stands in the query, where no reader drops or resolves anything.
     for reading in touch.plain if touch.use is Use.LIST else touch.readings:
         closed = reading.endswith((".metadata.json", ".metadata.json.gz", "/version-hint.text"))
         below = False

@@ -106,7 +106,7 @@ def test_trailer_names_are_read_in_any_case() -> None:
     assert taken(body, UNSIGNED, 10, CRC32) == (data, {CRC32: crc_of(data)})
 
 
-def test_a_caller_without_a_signature_of_ours_sends_chunks_that_nobody_can_verify() -> None:
+def test_a_caller_without_a_signature_of_ours_sends_chunks_that_cannot_be_verified() -> None:
     """An SDK that carries a bearer token signs its chunks with a secret that means nothing; its form still counts."""
     data = DATA[:9000]
     body = signed(data, (9000,), trailers={CRC32: crc_of(data)}, secret="none")
@@ -282,7 +282,7 @@ def test_what_is_held_does_not_change_with_the_caller_s_buffer() -> None:
 
 
 def test_the_watch_follows_without_verifying_where_the_store_does() -> None:
-    """A checksum that is computed twice costs twice; one that nobody knows is the store's to look at."""
+    """A checksum that is computed twice costs twice; one that is not known here is the store's to look at."""
     wrong = unsigned(b"ab", (2,), trailers={CRC32: "AAAAAA=="})
     watch = UnsignedWatch(payload(UNSIGNED, 2, CRC32), verifies=False)
     watch.feed(wrong)

@@ -231,7 +231,7 @@ def test_what_is_no_xml_is_refused(body: bytes, fault: str) -> None:
         (body_of(objects(["t/a"]), before='<?xml-stylesheet href="a"?>'), "delete_markup: a processing instruction"),
         (body_of("<Object><Key><![CDATA[t/a]]></Key></Object>"), DECLARATION),
         (body_of(f"<![CDATA[]]>{objects(['t/a'])}"), DECLARATION),
-        # A bracket inside a text or an attribute ends a tag for whoever reads by pattern.
+        # A bracket inside a text or an attribute ends a tag for a reader that goes by patterns.
         (body_of("<Object><Key>t/a>b</Key></Object>"), BRACKETS),
         (body_of("<Object><Key>t/a]]>b</Key></Object>"), BRACKETS),
         (body_of(objects(["t/a"]), root='Delete a=">"'), BRACKETS),
@@ -642,7 +642,7 @@ def mutated_bodies(draw: st.DrawFn) -> bytes:
 @settings(max_examples=5 * settings().max_examples)
 @given(mutated_bodies())
 def test_all_parsers_read_the_keys_that_are_allowed(body: bytes) -> None:
-    """Where two parsers differ, the store may delete what nobody judged."""
+    """Where two parsers differ, the store may delete what was never judged."""
     keys = keys_or_refusal(body)
     if isinstance(keys, Refused):
         return

@@ -11,7 +11,7 @@ from signproxy.s3.bulk_delete import read_bulk_delete
 from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import BulkRequest, ObjectRef, S3Request
-from signproxy.s3.storage import Endpoint, EndpointClash, EndpointIndex, OptIns, Storage, StorageKind, Style
+from signproxy.s3.storage import EndpointClash, EndpointIndex, OptIns, S3Endpoint, Storage, StorageKind, Style
 from tests.s3.world import AWS, AWS_HOST, AWS_PATH, KEY, MINIO, accepted, outcome, wire, with_opt_ins
 
 
@@ -190,7 +190,7 @@ _D: list[tuple[str, str, str | None, tuple[str, ...] | Reason]] = [
 
 @pytest.mark.parametrize(("_name", "uri", "body", "expected"), _D, ids=[row[0] for row in _D])
 def test_a_bulk_delete_is_its_body(_name: str, uri: str, body: str | None, expected: tuple[str, ...] | Reason) -> None:
-    """A delete whose keys nobody has seen empties the bucket."""
+    """A delete whose keys were not read could empty the bucket."""
     got = outcome(wire("POST", uri, region="us-east-1", body=body))
     assert (got.delete_keys if isinstance(got, S3Request) else got) == expected
 
@@ -227,7 +227,7 @@ def test_a_body_that_was_read_before_is_not_read_again() -> None:
 
 
 def test_a_body_without_a_bulk_delete_is_refused() -> None:
-    """It is bound by nothing, so whoever sends it expects more than he gets."""
+    """It is bound by nothing, so its sender expects more than it gets."""
     with pytest.raises(Refused, match="3 characters with PutObject") as refused:
         accepted(wire("PUT", f"{AWS_HOST}/{KEY}", body="abc"))
     assert refused.value.reason is Reason.BODY_UNEXPECTED
@@ -344,7 +344,7 @@ def test_copies_carry_their_source() -> None:
 
 
 def _storage(name: str, authority: str, styles: tuple[Style, ...], *buckets: str) -> Storage:
-    return Storage(name, StorageKind.S3_COMPATIBLE, "r", buckets, (Endpoint("http", authority, styles),))
+    return Storage(name, StorageKind.S3_COMPATIBLE, "r", buckets, (S3Endpoint("http", authority, styles),))
 
 
 def test_two_storages_may_share_a_host_but_not_a_bucket() -> None:

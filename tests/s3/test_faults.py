@@ -1,4 +1,4 @@
-"""What S3 tells apart is told apart: clients, and whoever writes them, read the words and the elements."""
+"""What S3 tells apart is told apart: clients and their authors read the words and the elements."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_fault_is_told_in_the_words_of_s3(
 
 
 def test_a_bucket_that_could_be_one_is_refused_as_everybodys() -> None:
-    """Whoever guesses names would learn from the words which of them are there."""
+    """A caller who guesses names would learn from the words which of them are there."""
     with pytest.raises(Refused) as refused:
         classify_forwarded(MINIO, asked(bucket="other%"), ALL)
     assert s3_answer(refused.value).code == "InvalidBucketName"

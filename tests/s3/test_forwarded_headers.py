@@ -68,7 +68,7 @@ _REFUSED_IN_TABLES = ("x-amz-acl", "x-amz-grant-read", "x-amz-website-redirect-l
 
 @pytest.mark.parametrize("name", _REFUSED_IN_TABLES)
 def test_what_changes_more_than_data_is_a_volume_of_everything_s(name: str) -> None:
-    """An ACL on a table's file gives it to somebody else."""
+    """An ACL on a table's file gives it to another party."""
     wire = asked("PUT", headers={name: "x"})
     assert outcome(wire, TABLE) in (Reason.HEADER_REFUSED, Reason.HEADER_VALUE)
     assert outcome(wire, OBJECT) in (Reason.HEADER_REFUSED, Reason.HEADER_VALUE)
@@ -106,7 +106,7 @@ def test_what_addresses_something_else_is_never_sent(name: str, method: str) -> 
         assert outcome(asked(method, headers={name: "true"}), rules) in (Reason.HEADER_REFUSED, Reason.HEADER_VALUE)
 
 
-def test_a_bucket_may_be_deleted_with_all_that_is_in_it_by_whoever_has_it_all() -> None:
+def test_a_bucket_may_be_deleted_with_all_that_is_in_it_by_the_owner_of_it_all() -> None:
     """MinIO's client removes buckets so; on a key the same header takes along what was never judged."""
     wire = asked("DELETE", "", headers={"x-minio-force-delete": "true"})
     assert passes(wire, ALL).request.headers == (("x-minio-force-delete", "true"),)
@@ -180,7 +180,7 @@ def test_a_copy_source_belongs_to_a_copy(rules: Rules, method: str) -> None:
 
 
 def test_the_account_is_checked_wherever_it_is_named() -> None:
-    """The guard against a bucket that somebody else now owns must not be switched off by a volume."""
+    """The guard against a bucket that now has another owner must not be switched off by a volume."""
     storage = replace(MINIO, bucket_owner="111122223333")
     for rules in (TABLE, OBJECT, ALL):
         wire = asked(headers={"x-amz-expected-bucket-owner": "444455556666"})

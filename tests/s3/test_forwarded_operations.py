@@ -52,7 +52,7 @@ def test_a_table_opens_the_thirteen_and_what_a_proxy_can_judge(row: Row) -> None
 
 @pytest.mark.parametrize("row", _BUCKETS_OWN, ids=lambda row: row.operation)
 def test_a_volume_of_objects_opens_all_that_is_done_with_objects(row: Row) -> None:
-    """An ACL is no part of an object's data: whoever may write it may give the object away."""
+    """An ACL is no part of an object's data: a caller that may write it could give the object away."""
     found = outcome(wire_of(row), OBJECT)
     if row.signed or row.operation in _OF_OBJECTS:
         assert not isinstance(found, Reason)
@@ -95,7 +95,7 @@ _KNOWN = (
 
 @pytest.mark.parametrize(("method", "key", "query", "operation"), _KNOWN)
 def test_a_volume_takes_what_s3_takes(method: str, key: str, query: str | None, operation: Operation) -> None:
-    """Versions, parts and whole lists are everyday business outside of tables; in them nobody needs them."""
+    """Versions, parts and whole lists are everyday business outside of tables; in tables no client needs them."""
     for rules in (OBJECT, ALL):
         assert passes(asked(method, key, query), rules).request.operation is operation
     assert isinstance(outcome(asked(method, key, query), TABLE), Reason)
@@ -178,7 +178,7 @@ def test_of_the_service_only_the_list_of_buckets_is_answered(method: str, query:
 
 
 def test_a_part_of_the_list_of_buckets_may_be_asked_for() -> None:
-    """Whoever has a thousand buckets reads them in parts; a part that ignores where it begins never ends."""
+    """A caller with a thousand buckets reads them in parts; a part that ignores where it begins never ends."""
     found = service_operation(asked("GET", "", "max-buckets=2&prefix=a%2Db&continuation-token=a-b1", bucket=""))
     assert (found.prefix, found.after, found.most) == ("a-b", "a-b1", 2)
     found = service_operation(asked("GET", "", None, bucket=""))

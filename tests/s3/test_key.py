@@ -1,4 +1,4 @@
-"""Which keys may be addressed: one key, one object, whoever decodes it."""
+"""Which keys may be addressed: one key, one object, whichever party decodes it."""
 
 from __future__ import annotations
 

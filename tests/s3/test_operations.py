@@ -26,7 +26,7 @@ def _request(row: Row) -> WireRequest:
 
 
 def test_the_table_is_the_whole_model() -> None:
-    """An operation that AWS adds and nobody looked at would be missing here."""
+    """An operation that AWS adds and that was not looked at would be missing here."""
     model = set(Session().get_service_model("s3").operation_names)
     assert {row.operation for row in ROWS} >= model
     assert len(ROWS) == 116
@@ -42,7 +42,7 @@ def test_the_thirteen_operations_of_tables_are_found(row: Row) -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.signed], ids=lambda row: row.operation)
 def test_every_other_operation_is_refused_by_its_name(row: Row) -> None:
-    """A bucket policy or an ACL signed by mistake opens the bucket; without the name nobody finds the cause."""
+    """A bucket policy or an ACL signed by mistake opens the bucket; without the name the cause is not found."""
     with pytest.raises(Refused) as refused:
         classify_row(row)
     assert refused.value.reason is Reason.OPERATION_REFUSED
@@ -290,7 +290,7 @@ def test_a_copy_is_a_put_with_a_source() -> None:
 
 @pytest.mark.parametrize("method", ("GET", "HEAD", "DELETE", "POST"))
 def test_a_copy_source_belongs_to_a_put(method: str) -> None:
-    """A copy source on anything else is somebody looking for a store that acts on it."""
+    """A copy source on anything else is an attempt to find a store that acts on it."""
     uri = f"{AWS_HOST}/{KEY}{'?uploads' if method == 'POST' else ''}"
     request = wire(method, uri, {"x-amz-copy-source": "/my-bucket/wh/t1/a"})
     assert outcome(request) is Reason.HEADER_VALUE

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from signproxy.s3.outbound import Outbound, outbound_of
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style, aws_endpoints
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style, aws_endpoints
 from tests.s3.world import AWS, BOTH, MINIO
 
 
-def storage(endpoint: Endpoint, kind: StorageKind = StorageKind.S3_COMPATIBLE) -> Storage:
+def storage(endpoint: S3Endpoint, kind: StorageKind = StorageKind.S3_COMPATIBLE) -> Storage:
     return Storage("s", kind, "r", ("b",), (endpoint,))
 
 
@@ -34,17 +34,17 @@ def storage(endpoint: Endpoint, kind: StorageKind = StorageKind.S3_COMPATIBLE) -
         (AWS, "Upper", Outbound("https", "s3.us-west-2.amazonaws.com", "s3.us-west-2.amazonaws.com", Style.PATH)),
         (MINIO, "lake", Outbound("http", "minio.local:9000", "minio.local:9000", Style.PATH)),
         (
-            storage(Endpoint("https", "s3.corp:443", BOTH)),
+            storage(S3Endpoint("https", "s3.corp:443", BOTH)),
             "b",
             Outbound("https", "s3.corp", "s3.corp", Style.PATH),
         ),
         (
-            storage(Endpoint("http", "s3.corp:8080", (Style.VIRTUAL_HOST,))),
+            storage(S3Endpoint("http", "s3.corp:8080", (Style.VIRTUAL_HOST,))),
             "b",
             Outbound("http", "b.s3.corp:8080", "b.s3.corp:8080", Style.VIRTUAL_HOST),
         ),
         (
-            storage(Endpoint("https", "s3.corp", (Style.PATH,)), StorageKind.AWS),
+            storage(S3Endpoint("https", "s3.corp", (Style.PATH,)), StorageKind.AWS),
             "bucket",
             Outbound("https", "s3.corp", "s3.corp", Style.PATH),
         ),

@@ -93,7 +93,7 @@ def test_a_signature_for_another_service_is_no_signature_here() -> None:
 
 
 def test_the_payload_must_be_said() -> None:
-    """Without it nobody knows what the signature binds."""
+    """Without it the signature binds an unknown set of headers."""
     assert refusal(AUTHORIZATION, {"x-amz-date": "20260101T000000Z"}).reason is Reason.AUTHORIZATION_MALFORMED
 
 
@@ -242,7 +242,7 @@ def test_a_moved_header_cannot_begin_another_one(name: str, value: str) -> None:
     ),
 )
 def test_a_presigned_url_that_is_not_whole_is_refused(raw_query: str) -> None:
-    """A week is S3's own limit; of two values nobody knows which one was verified."""
+    """A week is S3's own limit; of two values it is not known which one was verified."""
     assert refused_query(raw_query) is Reason.AUTHORIZATION_MALFORMED
 
 
@@ -271,7 +271,7 @@ _PIECES = st.sampled_from(
 
 @given(st.lists(_PIECES | st.text(max_size=5), max_size=30).map("".join), st.text(max_size=40))
 def test_whatever_a_stranger_sends_is_an_answer_and_no_error(text: str, date: str) -> None:
-    """Whoever is not known yet must not be able to fill the log with traces."""
+    """A caller that is not known yet must not be able to fill the log with traces."""
     for value in (text, f"{query()}&{text}"):
         with suppress(Refused):
             read_presigned(value, {})

@@ -1,4 +1,4 @@
-"""Whoever signs wrongly is told what is wrong in S3's own words, and nothing that may be a secret."""
+"""A client that signs wrongly is told what is wrong in S3's own words, and nothing that may be a secret."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def told(refused: Refused) -> tuple[Fault | None, tuple[str, ...]]:
     ),
 )
 def test_a_header_is_told_what_is_wrong_with_it(value: str, fault: Fault | None, facts: tuple[str, ...] | None) -> None:
-    """Whoever wrote a client would have to guess which of a dozen faults it has."""
+    """The author of a client would have to guess which of a dozen faults it has."""
     refused = fault_of_authorization(value)
     expected = Reason.SCOPE_MISMATCH if fault is Fault.CREDENTIAL_SERVICE else Reason.AUTHORIZATION_MALFORMED
     assert refused.reason is expected
@@ -104,13 +104,13 @@ def test_every_month_has_its_own_last_day(year: int, month: int) -> None:
 def test_a_presigned_url_is_told_what_is_wrong_with_it(
     changes: dict[str, str], fault: Fault | None, facts: tuple[str, ...]
 ) -> None:
-    """A URL that does not work is in the hands of somebody who did not make it."""
+    """A URL that does not work is in the hands of a user who did not make it."""
     assert told(fault_of_query({**PRESIGNED, **changes})) == (fault, facts)
 
 
 @given(st.text(alphabet="AWS4-HMAC-SHA256 Credential=,/;Signature%{}", max_size=120))
 def test_no_header_ends_in_an_error(text: str) -> None:
-    """Whoever is not known yet must not be able to fill the log with traces."""
+    """A caller that is not known yet must not be able to fill the log with traces."""
     for value in (text, f"AWS4-HMAC-SHA256 {text}", AUTHORIZATION.replace("AKID", text)):
         answer = s3_answer(fault_of_authorization(value))
         assert 400 <= answer.status < 500

@@ -142,7 +142,7 @@ class Oracle(S3SigV4Auth):  # type: ignore[misc]  # botocore is published withou
 def test_aws_published_examples_come_out(
     key: SigningKey, request_: Unsigned, signed_headers: str, signature: str
 ) -> None:
-    """AWS' own examples are the one oracle that nobody in between can have misread."""
+    """AWS' own examples are the one oracle that was not copied through another reader."""
     dated = replace(request_, host="examplebucket.s3.amazonaws.com", moment="20130524T000000Z")
     assert dated.signed_by(key) == (
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
@@ -349,7 +349,7 @@ def test_a_signature_binds_every_part(key: SigningKey, changed: dict[str, Any]) 
     ids=["secret", "region", "service"],
 )
 def test_a_signature_is_of_one_key_region_and_service(key: SigningKey, other: SigningKey) -> None:
-    """Derived keys that were shared would sign for a storage that nobody decided on."""
+    """Derived keys that were shared would sign for a storage that was not decided on."""
     assert signature_of(Unsigned().signed_by(key)) != signature_of(Unsigned().signed_by(other))
 
 
@@ -389,7 +389,7 @@ def test_the_derived_keys_of_two_days_are_kept(key: SigningKey) -> None:
 
 
 def test_a_key_without_a_session_needs_no_token(key: SigningKey) -> None:
-    """A token that nobody gave would be signed, and the request refused."""
+    """A token that was not given would be signed, and the request refused."""
     parts = ("GET", "h", "/k", "", (), "UNSIGNED-PAYLOAD", "20260101T000000Z")
     assert key.authorization(*parts) == key.authorization(*parts, "")
 

@@ -172,7 +172,7 @@ _HALVES: tuple[tuple[str, str, str, str | None], ...] = (
 def test_half_of_an_operations_query_is_another_operation(
     method: str, level: str, query: str, name: str | None
 ) -> None:
-    """A refusal under a wrong name sends the operator after a request that nobody made."""
+    """A refusal under a wrong name sends the operator after a request that was never made."""
     assert name_of(method, level, {query} - {""}) == name
 
 
@@ -316,7 +316,7 @@ def test_a_path_is_known_as_canonical(raw: str, *, canonical: bool) -> None:
 
 @pytest.mark.parametrize("raw", ("%FF", "a%C3b", "%C0%AE", "%ED%A0%80", "%F4%90%80%80", "a%80"))
 def test_a_key_that_is_no_text_is_refused_as_that(raw: str) -> None:
-    """Stores that do not check keep the bytes, and nobody can name the object anymore."""
+    """Stores that do not check keep the bytes, and the object can no longer be named."""
     assert outcome(wire("GET", f"{AWS_HOST}/wh/t1/{raw}")) is Reason.KEY_ENCODING
     with pytest.raises(Refused) as refused:
         decode_once(raw)

@@ -16,7 +16,7 @@ from signproxy.errors import Reason
 from signproxy.s3.canonical import canonical_path
 from signproxy.s3.key import check_key
 from signproxy.s3.request import S3Request
-from signproxy.s3.storage import Endpoint, EndpointIndex, Storage, StorageKind, Style, aws_endpoints
+from signproxy.s3.storage import EndpointIndex, S3Endpoint, Storage, StorageKind, Style, aws_endpoints
 from signproxy.s3.uri import decode_once, is_canonical, split_plain, split_uri
 from tests.s3.world import outcome, wire
 
@@ -27,7 +27,7 @@ BOTH = (Style.PATH, Style.VIRTUAL_HOST)
 
 def _compatible(origin: str, styles: tuple[Style, ...], *buckets: str) -> EndpointIndex:
     scheme, _, authority = origin.partition("://")
-    endpoint = Endpoint(scheme, authority, styles)
+    endpoint = S3Endpoint(scheme, authority, styles)
     return EndpointIndex([Storage("s", StorageKind.S3_COMPATIBLE, "rgn", buckets or ("bkt",), (endpoint,))])
 
 
@@ -163,7 +163,7 @@ _U: list[tuple[str, EndpointIndex, str, str, tuple[str, str] | Reason]] = [
 def test_a_host_means_what_is_configured(
     _name: str, endpoints: EndpointIndex, uri: str, region: str, expected: tuple[str, str] | Reason
 ) -> None:
-    """A bucket that is guessed from a host name is sooner or later somebody else's bucket."""
+    """A bucket that is guessed from a host name is sooner or later another owner's bucket."""
     assert _answer(endpoints, uri, region) == expected
 
 

@@ -315,7 +315,7 @@ def told(sent: Sent, key: Verifier, now: float = NOW, regions: tuple[str, ...] |
 
 
 def test_what_is_late_is_told_with_the_time(key: Verifier) -> None:
-    """An SDK corrects its clock by it, and whoever has an old link sees that it is old."""
+    """An SDK corrects its clock by it, and the user of an old link sees that it is old."""
     assert told(botocore_signs(at=NOW - 901), key).elements == (
         ("RequestTime", "20270115T074459Z"),
         ("ServerTime", "2027-01-15T08:00:00Z"),
@@ -335,7 +335,7 @@ def test_what_is_late_is_told_with_the_time(key: Verifier) -> None:
 
 @pytest.mark.parametrize("expires", (None, 600))
 def test_a_wrong_region_is_told_the_right_one_where_there_is_one(key: Verifier, expires: int | None) -> None:
-    """A client is set up for it; among several nobody knows which one was meant."""
+    """A client is set up for it; among several it is not known which one was meant."""
     sent = botocore_signs(expires=expires)
     answer = told(sent, key, regions=("eu-west-1",))
     assert answer.message.endswith('the region "us-east-1" is wrong; expecting "eu-west-1"')
@@ -344,7 +344,7 @@ def test_a_wrong_region_is_told_the_right_one_where_there_is_one(key: Verifier, 
 
 
 def test_a_hash_that_is_none_is_told_before_the_signature(key: Verifier) -> None:
-    """Whoever wrote a client would look for the fault in its signer."""
+    """The author of a client would look for the fault in its signer."""
     sent = botocore_signs()
     answer = told(sent.changing("x-amz-content-sha256", "none"), key)
     assert (answer.code, answer.elements[1]) == ("InvalidArgument", ("ArgumentValue", "none"))
@@ -352,7 +352,7 @@ def test_a_hash_that_is_none_is_told_before_the_signature(key: Verifier) -> None
 
 
 def test_two_dates_that_differ_are_told(key: Verifier) -> None:
-    """Whoever wrote a client would look for the fault in its secret."""
+    """The author of a client would look for the fault in its secret."""
     sent = botocore_signs(expires=600)
     other = replace(sent, query=(sent.query or "").replace("%2F20270115%2F", "%2F20270114%2F"))
     assert told(other, key).message == (
@@ -379,7 +379,7 @@ def test_a_date_that_is_none_is_refused(key: Verifier) -> None:
 
 
 def test_a_verifier_keeps_what_it_derived_for_a_few_dates_and_regions(key: Verifier) -> None:
-    """The region is the client's own word: whoever has a key must not fill the memory with it."""
+    """The region is the client's own word: the holder of a key must not fill the memory with it."""
     first = key.day("20270115", "us-east-1")
     assert key.day("20270115", "us-east-1") is first
     for number in range(10):
@@ -475,13 +475,13 @@ def test_what_is_like_a_verified_request_is_verified_as_each_for_itself(
     except Refused:
         good = False
     said = holds(signatures, first, sent)
-    # Runs of blanks are left to whoever folds them.
+    # Runs of blanks are left to the function that folds them.
     assert said == good or (good and change is not None and "  " in change[1])
     assert not (said and not good)
 
 
 def test_what_is_no_signature_or_date_is_not_taken_for_one(key: Verifier) -> None:
-    """Comparing it would raise, in the middle of somebody's connection."""
+    """Comparing it would raise, in the middle of a client's connection."""
     first = botocore_signs(path=f"{_FOLDER}a")
     signatures = alike(first, key)
     named = dict(first.headers)

@@ -6,9 +6,9 @@ from signproxy.errors import Reason, Refused
 from signproxy.s3.classify import classify
 from signproxy.s3.request import S3Request, WireRequest
 from signproxy.s3.storage import (
-    Endpoint,
     EndpointIndex,
     OptIns,
+    S3Endpoint,
     Storage,
     StorageKind,
     Style,
@@ -31,9 +31,9 @@ MINIO = Storage(
     region="us-east-1",
     buckets=("lake", "b.with.dot"),
     endpoints=(
-        Endpoint("http", "minio.local:9000", (Style.PATH,)),
-        Endpoint("https", "s3.minio.corp", BOTH),
-        Endpoint("http", "127.0.0.1:9000", (Style.PATH,)),
+        S3Endpoint("http", "minio.local:9000", (Style.PATH,)),
+        S3Endpoint("https", "s3.minio.corp", BOTH),
+        S3Endpoint("http", "127.0.0.1:9000", (Style.PATH,)),
     ),
 )
 ENDPOINTS = EndpointIndex([AWS, MINIO])

@@ -13,7 +13,7 @@ import msgspec
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink
 from signproxy.audit.trail_state import OnError
-from signproxy.catalog.upstream_spec import Times, UpstreamSpec
+from signproxy.catalog.upstream_spec import CallTimeouts, UpstreamSpec
 from signproxy.config.context import ContextSettings
 from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import Settings
@@ -76,7 +76,7 @@ HOST = "http://s3.local:9000"
 MOUNT = "/catalogs/lake"
 T1 = "/v1/lake/namespaces/ns/tables/t1"
 SIGN = {"X-Iceberg-Access-Delegation": "remote-signing"}
-TIMES = Times(connect=1.0, answer=0.5, read=0.5, load=0.5)
+TIMES = CallTimeouts(connect=1.0, answer=0.5, read=0.5, load=0.5)
 
 
 def metadata(name: str = "t1", uuid: str = UUID, location: str = "", **more: object) -> dict[str, object]:

@@ -95,5 +95,5 @@ def parsed(who: str | None = "reader", *more: str, body: bytes = BODY, path: str
 async def until(holds: Callable[[], bool]) -> None:
     """Wait until something is true."""
     async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - counts tell nobody when they change
+        while not holds():  # noqa: ASYNC110 - counts do not tell when they change
             await asyncio.sleep(0.005)

@@ -22,7 +22,7 @@ from signproxy.server.status import admin
 from signproxy.server.status.admin import AdminHandler
 from signproxy.server.status.report import FleetReport
 from signproxy.telemetry.exposition import Exposition
-from signproxy.telemetry.log import Level, configure
+from signproxy.telemetry.log import LogThreshold, configure
 from signproxy.telemetry.metrics import Metrics
 from tests.listening import Client, ClientOf, ListenerServer, connect, started_client
 from tests.scrape import OPEN_METRICS, parsed
@@ -120,7 +120,7 @@ def attend(aiohttp_client: AiohttpClient) -> Attend:
 def log_lines() -> Iterator[io.StringIO]:
     """Log to memory, and to standard error again afterwards."""
     written = io.StringIO()
-    configure(Level.DEBUG, written)
+    configure(LogThreshold.DEBUG, written)
     yield written
     configure()
 
@@ -149,7 +149,7 @@ async def test_probes_of_a_server_in_which_all_is_well(attend: Attend) -> None:
 
 
 async def test_the_startup_probe_waits_for_the_first_time_that_all_are_ready(attend: Attend) -> None:
-    """A native sidecar's engine starts on this word, and a restart for a later trouble helps nobody."""
+    """A native sidecar's engine starts on this word, and a restart for a later trouble does not help."""
     desk = await attend(Desk(fleet(worker(0), worker(1, problems=ILL))))
     answer = await desk.get("/startupz")
     assert (answer.status, answer.text) == (503, "worker 1 credentials: lake: /run/secrets/id: cannot be read\n")
@@ -349,7 +349,7 @@ async def test_a_scraper_that_asks_for_open_metrics_gets_the_events_behind_the_n
     assert refused.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def test_a_scrape_names_nobody_and_no_table(attend: Attend) -> None:
+async def test_a_scrape_names_no_principal_and_no_table(attend: Attend) -> None:
     """Everybody in the cluster can scrape."""
     desk = await attend(Desk())
     text = (await desk.get("/metrics")).text
@@ -450,7 +450,7 @@ async def test_loopback_alone_opens_nothing(_name: str, headers: Headers, attend
         (("Sec-Fetch-Site", "same-origin"),),
     ),
 )
-async def test_whoever_sits_at_the_machine_needs_no_token(headers: Headers, attend: Attend) -> None:
+async def test_an_operator_at_the_machine_needs_no_token(headers: Headers, attend: Attend) -> None:
     """At three in the morning the identity provider may be what is down."""
     desk = await attend(Desk())
     assert (await desk.get("/status", *headers)).status == 200
@@ -466,7 +466,7 @@ async def test_what_a_mesh_hands_on_is_not_local(source: str, attend: Attend) ->
 
 
 async def test_a_unix_socket_is_guarded_by_its_permissions(tmp_path: Path, aiohttp_client: AiohttpClient) -> None:
-    """Whoever may open it is the operator; what a browser or proxy sends is none all the same."""
+    """A process that may open it is the operator's; what a browser or proxy sends is none all the same."""
     desk = await Desk().serve(partial(connect, aiohttp_client), tmp_path / "admin.sock")
     assert (await desk.get("/status", ("Host", "whatever"))).status == 200
     for headers in ((("Origin", "https://evil.example"),), (("X-Forwarded-For", "10.0.0.7"),)):

@@ -28,7 +28,7 @@ def status(served: Served) -> Any:
 
 
 def test_a_refusal_is_explained_where_the_operator_looks(serve: Start) -> None:
-    """A user says that his job was refused; one page has to say why, and none may hold a secret."""
+    """A user says that a job was refused; one page has to say why, and none may hold a secret."""
     served = serve()
     address = served.wait_for("serving")["address"]
     message = json.dumps(sign_message("PUT", "http://127.0.0.1:9/lake/t/f", region="us-east-1")).encode()

@@ -1,4 +1,4 @@
-"""Requests that are answered as they arrive: only the plainest are, and nobody can tell the difference."""
+"""Requests that are answered as they arrive: only the plainest are, and no client can tell the difference."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _LEFT_TO_AIOHTTP: list[tuple[str, bytes]] = [
 
 @pytest.mark.parametrize(("_name", "data"), _LEFT_TO_AIOHTTP, ids=[name for name, _ in _LEFT_TO_AIOHTTP])
 def test_whatever_is_not_plain_is_left_to_aiohttp(_name: str, data: bytes) -> None:
-    """Two readers that disagree on where a message ends are a request that nobody checked."""
+    """Two readers that disagree on where a message ends are a request that was not checked."""
     heads = Heads()
     assert heads.read(data) is None
     # Nor if the same head, or nearly the same, was plain before.
@@ -140,7 +140,7 @@ _SCRAPS = st.sampled_from([b"", b"\r", b"\n", b"\r\n", b"0", b": ", b"Content-Le
 
 @given(st.lists(st.tuples(st.integers(0, 400), _SCRAPS, st.integers(0, 4)), max_size=3))
 def test_whether_a_head_came_before_changes_nothing(edits: list[tuple[int, bytes, int]]) -> None:
-    """Whoever shares a connection with a plain request cannot have another one read as something that it is not."""
+    """A client that shares a connection with a plain request cannot have another one misread."""
     data = _with_length("Content-Length: 2", b"{}")
     for at, text, cut in edits:
         data = data[:at] + text + data[at + cut :]
@@ -342,7 +342,7 @@ async def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_a_client_that_does_not_read_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers that nobody reads must not fill the memory: beyond a bound aiohttp's flow control takes over."""
+    """Answers that are not read must not fill the memory: beyond a bound aiohttp's flow control takes over."""
     monkeypatch.setattr(exchange, "MAX_UNREAD", -1)
     async with Product().running() as product:
         (answer,) = await _exchange(product, _bytes(PLAIN))

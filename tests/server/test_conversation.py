@@ -10,12 +10,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from signproxy.errors import Finding, Invalid, PolicyInvalid, Reason, Refused
-from signproxy.inventory.learned.sighting import Changed, Dropped, Live, Renamed, Sighting, Staged, TableFacts
-from signproxy.inventory.learned.sighting import Gone as GoneTable
+from signproxy.inventory.learned.sighting import Changed, Dropped, Gone, Live, Renamed, Sighting, Staged, TableFacts
 from signproxy.server.process import control
 from signproxy.server.process.control import Answer, Call
 from signproxy.server.process.conversation import Act, Conversation, WorkerFailed
-from signproxy.server.process.fleet import Candidate, Gone
+from signproxy.server.process.fleet import Candidate, WorkerGone
 from signproxy.server.process.generation import Scope
 from signproxy.server.process.heard import Heard
 
@@ -24,7 +23,7 @@ SIGHTINGS: tuple[Sighting, ...] = (
     Live("lake", FACTS, '"etag"'),
     Staged("lake", FACTS, "corp/alice", 2.5),
     Dropped("lake", "a\x1fb", "t", "corp/alice", 2.5),
-    GoneTable("lake", "n", "t"),
+    Gone("lake", "n", "t"),
     Renamed("lake", "n", "t", "m", "u"),
     Changed("lake", "n", "t"),
 )
@@ -32,7 +31,7 @@ HEARD = Heard(SIGHTINGS[0], 1.5)
 
 
 async def _silent(call: Call) -> Answer:
-    raise AssertionError(f"nobody asks: {call}")
+    raise AssertionError(f"not asked: {call}")
 
 
 @asynccontextmanager
@@ -53,10 +52,10 @@ async def test_a_call_brings_its_answer() -> None:
 
     async def act(call: Call) -> Answer:
         assert call == control.Prepare(7, Scope.KEEP_POLICY)
-        return control.Prepared(Candidate("rev", "rev/keys", ("a change",), ()))
+        return control.ReadyToCommit(Candidate("rev", "rev/keys", ("a change",), ()))
 
     async with pair(act) as (supervisor, _):
-        answer = await supervisor.ask(control.Prepare(7, Scope.KEEP_POLICY), control.Prepared, 5)
+        answer = await supervisor.ask(control.Prepare(7, Scope.KEEP_POLICY), control.ReadyToCommit, 5)
         assert answer.candidate == Candidate("rev", "rev/keys", ("a change",), ())
 
 
@@ -67,11 +66,11 @@ async def test_answers_may_come_in_another_order() -> None:
     async def act(call: Call) -> Answer:
         if isinstance(call, control.Prepare):
             await slow.wait()
-            return control.Prepared(Candidate("slow", "slow/keys", (), ()))
+            return control.ReadyToCommit(Candidate("slow", "slow/keys", (), ()))
         return control.Done()
 
     async with pair(act) as (supervisor, _):
-        first = asyncio.create_task(supervisor.ask(control.Prepare(1, Scope.ALL), control.Prepared, 5))
+        first = asyncio.create_task(supervisor.ask(control.Prepare(1, Scope.ALL), control.ReadyToCommit, 5))
         assert await supervisor.ask(control.Reopen(), control.Done, 5) == control.Done()
         slow.set()
         assert (await first).candidate.revision == "slow"
@@ -86,7 +85,7 @@ async def test_faults_of_the_operator_arrive_as_they_were() -> None:
 
     async with pair(act) as (supervisor, _):
         with pytest.raises(Invalid) as invalid:
-            await supervisor.ask(control.Prepare(1, Scope.ALL), control.Prepared, 5)
+            await supervisor.ask(control.Prepare(1, Scope.ALL), control.ReadyToCommit, 5)
         assert invalid.value.findings == (finding,)
 
 
@@ -111,7 +110,7 @@ async def test_a_fault_of_the_worker_is_an_answer() -> None:
 
     async with pair(act) as (supervisor, _):
         with pytest.raises(WorkerFailed, match="ZeroDivisionError"):
-            await supervisor.ask(control.Commit(), control.Done, 5)
+            await supervisor.ask(control.CommitPrepared(), control.Done, 5)
 
 
 async def test_an_answer_to_another_question_is_a_fault() -> None:
@@ -121,8 +120,8 @@ async def test_an_answer_to_another_question_is_a_fault() -> None:
         return control.Roles(("admins",))
 
     async with pair(act) as (supervisor, _):
-        with pytest.raises(WorkerFailed, match="Roles is no answer to Commit"):
-            await supervisor.ask(control.Commit(), control.Done, 5)
+        with pytest.raises(WorkerFailed, match="Roles is no answer to CommitPrepared"):
+            await supervisor.ask(control.CommitPrepared(), control.Done, 5)
 
 
 async def test_a_worker_that_does_not_answer_is_gone() -> None:
@@ -133,20 +132,20 @@ async def test_a_worker_that_does_not_answer_is_gone() -> None:
         return control.Done()
 
     async with pair(act) as (supervisor, _):
-        with pytest.raises(Gone):
-            await supervisor.ask(control.Commit(), control.Done, 0.01)
+        with pytest.raises(WorkerGone):
+            await supervisor.ask(control.CommitPrepared(), control.Done, 0.01)
 
 
-async def test_whoever_waits_learns_of_the_end() -> None:
+async def test_a_waiting_caller_learns_of_the_end() -> None:
     """A killed worker answers nothing, ever."""
     ours, theirs = socket.socketpair()
     supervisor = await Conversation.begin(ours, _silent)
     waiting = asyncio.create_task(supervisor.ask(control.Report(), control.Reported, 30))
     await asyncio.sleep(0)
     theirs.close()
-    with pytest.raises(Gone):
+    with pytest.raises(WorkerGone):
         await waiting
-    with pytest.raises(Gone):
+    with pytest.raises(WorkerGone):
         await supervisor.ask(control.Report(), control.Reported, 30)
     await supervisor.aclose()
 
@@ -165,13 +164,13 @@ async def test_garbage_ends_the_conversation_and_nothing_else(sent: bytes) -> No
     supervisor = await Conversation.begin(ours, _silent)
     theirs.send(sent)
     theirs.close()
-    with pytest.raises(Gone):
+    with pytest.raises(WorkerGone):
         await supervisor.ask(control.Report(), control.Reported, 30)
     await supervisor.aclose()
 
 
 async def test_a_worker_learns_when_its_supervisor_is_no_more() -> None:
-    """Orphans would hold the port, and serve a policy that nobody renews."""
+    """Orphans would hold the port, and serve a policy that is not renewed."""
     ours, theirs = socket.socketpair()
     worker = await Conversation.begin(theirs, _silent)
     ours.close()
@@ -185,14 +184,14 @@ async def test_both_ends_ask_at_the_same_time() -> None:
 
     async def worker_acts(call: Call) -> Answer:
         await slow.wait()
-        return control.Prepared(Candidate("rev", "rev", (), ()))
+        return control.ReadyToCommit(Candidate("rev", "rev", (), ()))
 
     async def supervisor_acts(call: Call) -> Answer:
         assert call == control.Tell(HEARD)
         return control.Done()
 
     async with pair(worker_acts, supervisor_acts) as (supervisor, worker):
-        prepared = asyncio.create_task(supervisor.ask(control.Prepare(1, Scope.ALL), control.Prepared, 5))
+        prepared = asyncio.create_task(supervisor.ask(control.Prepare(1, Scope.ALL), control.ReadyToCommit, 5))
         assert await worker.ask(control.Tell(HEARD), control.Done, 5) == control.Done()
         assert not prepared.done()
         slow.set()

@@ -62,7 +62,7 @@ class TestRoutes:
     async def test_only_the_specifications_calls_pass(
         self, method: str, path: str, status: int, serve_front: ServeFront
     ) -> None:
-        """The upstream's management interface would be open to whoever may list a namespace."""
+        """The upstream's management interface would be open to callers that may list a namespace."""
         product = await serve_front()
         found = await product.ask(method, path)
         assert found.status == status
@@ -138,7 +138,7 @@ class TestRoutes:
             assert found.error["message"] == "Insufficient privileges"
         assert not product.upstream.asked
 
-    async def test_without_a_token_nobody_is_asked(self, serve_front: ServeFront) -> None:
+    async def test_without_a_token_no_upstream_is_asked(self, serve_front: ServeFront) -> None:
         """Strangers could use up the upstream's connections."""
         product = await serve_front()
         assert (await product.ask("GET", T1, who=None)).status == 401
@@ -262,7 +262,7 @@ class TestRequests:
 class TestAnswers:
     """What the client gets."""
 
-    async def test_the_answer_is_json_and_nobody_keeps_it(self, serve_front: ServeFront) -> None:
+    async def test_the_answer_is_json_and_is_not_cached(self, serve_front: ServeFront) -> None:
         """A shared cache would show one caller's tables to the next."""
         product = await serve_front()
         headers = {"Set-Cookie": "a=b", "Cache-Control": "public", "Server": "x", "X-Powered-By": "y"}
@@ -314,7 +314,7 @@ class TestAnswers:
             assert ("Content-Length" in found.headers) is (status != 204)
 
     async def test_credentials_are_never_handed_out(self, serve_front: ServeFront) -> None:
-        """Whoever has keys needs no signature."""
+        """A caller that has keys needs no signature."""
         product = await serve_front()
         product.upstream.says(answer(200, {"storage-credentials": [{"prefix": "s3://", "config": {"k": "geheim"}}]}))
         found = await product.ask("GET", f"{T1}/credentials")
@@ -496,7 +496,7 @@ class TestEvents:
     """Exactly one event for each request."""
 
     async def test_one_for_each_call(self, serve_front: ServeFront) -> None:
-        """Nobody could tell who dropped a table."""
+        """The trail could not tell who dropped a table."""
         product = await serve_front()
         product.upstream.says(loaded())
         await product.load()
@@ -574,6 +574,6 @@ async def _raw(product: Front, request: bytes) -> int:
 
 
 def _patient() -> object:
-    from signproxy.catalog.upstream_spec import Times
+    from signproxy.catalog.upstream_spec import CallTimeouts
 
-    return Times()
+    return CallTimeouts()

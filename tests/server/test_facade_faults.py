@@ -65,7 +65,7 @@ POINTS = ("hangs", "resets", "closes", "half head", "half body")
 
 
 class TestFaults:
-    """503 says that nothing happened, and to come again; 504 that nobody knows."""
+    """503 says that nothing happened, and to come again; 504 that it is not known."""
 
     @pytest.mark.parametrize(("method", "path", "body"), (*CHANGES, *READS))
     async def test_an_upstream_that_is_down_is_503(self, method: str, path: str, body: object) -> None:
@@ -192,9 +192,9 @@ class TestFaults:
 
     async def test_a_client_that_leaves_in_the_middle_of_a_commit_leaves_doubt(self) -> None:
         """The table would be signed for as it was, whatever the commit did to it."""
-        from signproxy.catalog.upstream_spec import Times
+        from signproxy.catalog.upstream_spec import CallTimeouts
 
-        async with front(times=Times()) as product:
+        async with front(times=CallTimeouts()) as product:
             product.upstream.says(loaded())
             await product.load()
 

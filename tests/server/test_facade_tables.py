@@ -28,7 +28,7 @@ class TestFromLoadToSign:
             assert len(product.upstream.asked) == asked
 
     async def test_the_answer_leads_to_the_signer_and_holds_no_keys(self) -> None:
-        """Whoever has the upstream's keys needs no signature; whoever is not led to the signer gets none."""
+        """A client with the upstream's keys needs no signature; one that is not led to the signer gets none."""
         async with front() as product:
             product.upstream.says(loaded())
             found = await product.load(headers={"X-Signproxy-Query": "q-1"})
@@ -53,7 +53,7 @@ class TestFromLoadToSign:
         assert "s3.signer.uri" not in found.body["config"]
         assert "remote-signing-config" not in found.body
 
-    async def test_who_signs_by_himself_is_led_to_the_s3_listener(self) -> None:
+    async def test_a_client_that_signs_by_itself_is_led_to_the_s3_listener(self) -> None:
         """DuckDB and PyArrow would send the key that signproxy issued to the store, which is none of its business."""
         async with front(listener="http://127.0.0.1:8182") as product:
             product.upstream.script = by_path(
@@ -133,7 +133,7 @@ class TestFromLoadToSign:
                 assert await product.signs(path=path) == 200, path
 
     async def test_the_clients_own_words_stand_in_the_event(self) -> None:
-        """Nobody could tell which query read a file."""
+        """The trail could not tell which query read a file."""
         async with front() as product:
             product.upstream.says(loaded())
             words = {"X-Signproxy-Application": "etl", "X-Signproxy-Query": "q-1"}
@@ -170,7 +170,7 @@ class TestFromLoadToSign:
             assert set(found) == {200}
             assert len(product.upstream.asked) == 1
 
-    async def test_a_table_that_does_not_exist_is_refused_like_one_that_is_not_his(self) -> None:
+    async def test_a_table_that_does_not_exist_is_refused_like_a_foreign_one(self) -> None:
         """A caller could find out which tables there are."""
         async with front() as product:
             product.upstream.says(error(404, "NoSuchTableException"))
@@ -213,8 +213,8 @@ class TestWhoMayCall:
     """`authorizer`: whose word decides."""
 
     @pytest.mark.parametrize("who", ("nobody", "stranger", "sign-only"))
-    async def test_a_refused_load_asks_nobody_and_tells_nothing(self, who: str) -> None:
-        """Whoever is refused would learn the schema, or that the table exists."""
+    async def test_a_refused_load_asks_no_upstream_and_tells_nothing(self, who: str) -> None:
+        """A caller that is refused would learn the schema, or that the table exists."""
         async with front() as product:
             product.upstream.says(loaded())
             found = await product.load(who=who)
@@ -269,11 +269,11 @@ class TestWhoMayCall:
             found = (await product.ask("GET", "/v1/lake/namespaces/ns/tables", who="half")).body
         assert found == {"identifiers": both[:1], "next-page-token": "p"}
 
-    async def test_the_upstream_s_answer_to_the_caller_lets_him_read(self) -> None:
+    async def test_the_upstream_s_answer_to_the_caller_lets_it_read(self) -> None:
         """`authorizer: catalog`: every grant of the upstream would have to be written down a second time."""
         async with front(authorizer="catalog") as product:
             product.upstream.says(loaded())
-            # Nobody in the policy, and somebody to the upstream.
+            # Unknown to the policy, and known to the upstream.
             assert (await product.load(who="stranger")).status == 200
             assert await product.signs(who="stranger") == 200
             asked = len(product.upstream.asked)
@@ -315,7 +315,7 @@ class TestChanges:
             )
             assert created.status == 200
             assert await product.signs("new/data/f.parquet", method="PUT", name="new") == 200
-            # Nobody else, and nowhere else.
+            # No other caller, and nowhere else.
             assert await product.signs("new/data/f.parquet", name="new", who="reader") == 403
             assert await product.signs("t1/data/f.parquet", method="PUT", name="new") == 403
             product.upstream.script = by_path(new=loaded("new", uuid=OTHER))
@@ -370,8 +370,8 @@ class TestChanges:
             assert await product.signs("ns/b/f", method="PUT", name="b") == 200
             assert len(product.upstream.asked) == asked + 1
 
-    async def test_a_dropped_table_is_for_whoever_dropped_it_to_clear_away(self) -> None:
-        """DROP … PURGE deletes the files after the table is gone; and a successor's files are nobody's to delete."""
+    async def test_a_dropped_table_is_for_its_dropper_to_clear_away(self) -> None:
+        """DROP … PURGE deletes the files after the table is gone; and a successor's files may not be deleted by it."""
         async with front() as product:
             product.upstream.says(loaded())
             await product.load()
@@ -414,7 +414,7 @@ class TestChanges:
             assert await product.signs(method="DELETE") == 200
 
     async def test_a_renamed_table_keeps_its_place(self) -> None:
-        """After ALTER TABLE … RENAME every file would belong to nobody."""
+        """After ALTER TABLE … RENAME every file would belong to no table."""
         async with front() as product:
             product.upstream.says(loaded())
             await product.load()
@@ -451,7 +451,7 @@ class TestChanges:
             assert len(product.upstream.asked) == asked
 
     async def test_a_commit_that_moves_a_table_is_believed_within_reason(self) -> None:
-        """A writer could point his table's data path at a neighbour's directory, and have that signed."""
+        """A writer could point a table's data path at a neighbour's directory, and have that signed."""
         async with front() as product:
             product.upstream.script = by_path(t1=loaded("t1"), t2=loaded("t2", uuid=OTHER))
             await product.load("t1")
@@ -508,7 +508,7 @@ class TestEtag:
             event = product.events()[-1]
         assert (event.http_status, event.decision.value) == (304, "allow")
 
-    async def test_an_answer_made_for_another_is_none_of_his(self) -> None:
+    async def test_an_answer_made_for_another_is_not_for_this_caller(self) -> None:
         """A client would go on using a signer that the settings or the policy do not name any more."""
         async with front() as product:
             product.upstream.says(loaded(headers={"ETag": '"v1"'}))
@@ -519,7 +519,7 @@ class TestEtag:
             assert "if-none-match" not in product.upstream.last.headers
 
     async def test_only_a_load_has_one(self) -> None:
-        """A client would go on with what was meant for a staged create, or for nobody."""
+        """A client would go on with what was meant for a staged create, or for no client."""
         async with front() as product:
             product.upstream.says(loaded(headers={"ETag": '"v1"'}))
             for path, body in (

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from signproxy.errors import Finding, PolicyInvalid, Reason, Refused
-from signproxy.server.process.fleet import READINGS, Candidate, Fleet, Gone
+from signproxy.server.process.fleet import READINGS, Candidate, Fleet, WorkerGone
 from signproxy.server.process.generation import Scope
 from signproxy.server.status.report import WorkerReport
 
@@ -49,7 +49,7 @@ class MemoryMember:
 
     async def report(self) -> WorkerReport:
         self._answer("report")
-        raise Gone
+        raise WorkerGone
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
         self._answer("roles")
@@ -58,7 +58,7 @@ class MemoryMember:
     def _answer(self, call: str) -> None:
         self.calls.append(call)
         if self.gone:
-            raise Gone
+            raise WorkerGone
 
 
 INVALID = PolicyInvalid([Finding("policy.yaml", "grants[0]", "unknown role")])
@@ -113,12 +113,12 @@ async def test_workers_that_never_agree_change_nothing() -> None:
 @pytest.mark.parametrize("when", ("prepare", "commit"))
 async def test_a_worker_that_dies_does_not_stop_the_reload_of_the_others(when: str) -> None:
     """A revoke must not wait for a process that is no more; the one in its place reads what is there."""
-    healthy, dying = MemoryMember("new"), MemoryMember(Gone() if when == "prepare" else "new")
+    healthy, dying = MemoryMember("new"), MemoryMember(WorkerGone() if when == "prepare" else "new")
     fleet = fleet_of(healthy, dying)
     if when == "commit":
 
         async def gone() -> None:
-            raise Gone
+            raise WorkerGone
 
         dying.commit = gone  # type: ignore[method-assign]  # the process ends between the two steps
     assert (await fleet.reload()).accepted

@@ -16,7 +16,7 @@ from signproxy.server.process import hardening
 from signproxy.server.process.hardening import harden
 from signproxy.telemetry import log
 
-# As root, both processes become somebody whom the kernel refuses something. A process that changes its user cannot be
+# As root, both processes become a user that the kernel refuses something. A process that changes its user cannot be
 # looked into anyway, so the first look is made possible again: that is what every normal start is like.
 SPY = """
 import json, os, pathlib, sys
@@ -99,7 +99,7 @@ def test_others_of_the_same_user_see_nothing() -> None:
 
 
 def test_what_a_sandbox_refuses_is_told_and_not_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container runtime that allows less would keep signproxy from starting; or nobody would know."""
+    """A container runtime that allows less would keep signproxy from starting; or run unhardened without a word."""
 
     def refuse(*_arguments: object) -> None:
         raise ValueError("not allowed to raise maximum limit")

@@ -347,7 +347,7 @@ async def test_a_fault_of_our_own_is_told_and_tried_again(monkeypatch: pytest.Mo
         await site.complete()
 
 
-async def test_a_file_that_nobody_changed_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unchanged_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that wait for another's inventory would read a million lines a second."""
     async with kept(file=tmp_path / "sightings") as site:
         file = site.file

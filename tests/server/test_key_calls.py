@@ -1,4 +1,4 @@
-"""`POST {mount}/v1/s3-keys`: a key for whoever shows a bearer token, no wider than asked, never without an event."""
+"""`POST {mount}/v1/s3-keys`: a key for callers with a bearer token, no wider than asked, never without an event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signproxy.audit.sink import MemorySink
 from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.identity.table_token import TableTokens
 from signproxy.model import KeyScope, Principal, TableScope
 from signproxy.sealing import Purpose, Sealer
@@ -51,7 +51,7 @@ class Issuing(Product):
         return held.principal
 
 
-async def test_a_caller_gets_a_key_of_his_own(serve_product: ServeProduct) -> None:
+async def test_a_caller_gets_a_key_of_its_own(serve_product: ServeProduct) -> None:
     """Clients that cannot sign remotely could not be given anything to sign with."""
     before = datetime.now(UTC).timestamp()
     product = await serve_product(Issuing())
@@ -125,7 +125,7 @@ async def test_a_key_is_good_for_what_was_asked(
 async def test_a_key_lives_as_long_as_was_asked_and_no_longer_than_it_may(
     asked: int, lives: int, serve_product: ServeProduct
 ) -> None:
-    """Whoever asks for a year would have one."""
+    """A caller that asks for a year would have one."""
     product = await serve_product(Issuing(seconds=900))
     _, _, told = await product.issue({"seconds": asked})
     left = product.holder(told).expires_at - datetime.now(UTC).timestamp()
@@ -179,7 +179,7 @@ async def test_more_than_a_scope_is_not_read(serve_product: ServeProduct) -> Non
 
 @pytest.mark.parametrize("headers", ({}, {"Authorization": "Bearer x"}, {"Authorization": "AWS4-HMAC-SHA256 x"}))
 async def test_without_a_bearer_token_there_is_none(headers: dict[str, str], serve_product: ServeProduct) -> None:
-    """A stranger could get himself a key, or the holder of one another that lives longer."""
+    """A stranger could get a key, or the holder of one another that lives longer."""
     product = await serve_product(Issuing())
     status, _, told = await product.issue(who=None, headers=headers)
     assert (status, told["error"]["type"]) == (401, "NotAuthorizedException")
@@ -204,10 +204,10 @@ async def test_a_key_gets_no_key(serve_product: ServeProduct) -> None:
         ("stranger", "lake", "principal_unknown"),
     ),
 )
-async def test_a_catalog_that_is_not_his_is_refused_as_anywhere(
+async def test_a_foreign_catalog_is_refused_as_anywhere(
     who: str, catalog: str, reason: str, serve_product: ServeProduct
 ) -> None:
-    """A caller would learn of catalogs that are not his by what he is told here."""
+    """A caller would learn of other tenants' catalogs by the answers here."""
     product = await serve_product(Issuing())
     status, _, _ = await product.issue({"catalog": catalog}, who=who)
     assert status == 403
@@ -223,8 +223,8 @@ async def test_an_issuer_speaks_for_its_catalogs_alone(serve_product: ServeProdu
     assert product.holder(told).catalogs == ("located",)
 
 
-async def test_nobody_learns_which_tables_there_are(serve_product: ServeProduct) -> None:
-    """Whoever asks for keys by name would have a list of what he may not see."""
+async def test_no_caller_learns_which_tables_there_are(serve_product: ServeProduct) -> None:
+    """A caller that asks for keys by name would have a list of what it may not see."""
     product = await serve_product(Issuing())
     known = await product.issue({"namespace": "ns", "table": "t2"}, who="data-only")
     unknown = await product.issue({"namespace": "ns", "table": "no such"}, who="data-only")
@@ -233,9 +233,9 @@ async def test_nobody_learns_which_tables_there_are(serve_product: ServeProduct)
 
 
 async def test_a_table_token_gets_keys_for_its_table_alone(serve_product: ServeProduct) -> None:
-    """Whoever was handed one table would help himself to the catalog."""
+    """A caller that was handed one table would get the whole catalog."""
     tokens = TableTokens(Sealer((SEALING,), Purpose.TABLE_TOKEN), 600)
-    digests = StaticTokens({hash_token(token_of(name)): StaticToken(name) for name in NAMES})
+    digests = StaticTokens({hash_token(token_of(name)): OpaqueToken(name) for name in NAMES})
     by = Authenticator((), digests, tokens)
     scope = TableScope("lake", "ns", "t1", T1_UUID)
     reader = by.authenticate(token_of("reader"))
@@ -253,7 +253,7 @@ async def test_a_table_token_gets_keys_for_its_table_alone(serve_product: ServeP
 
 
 async def test_behind_a_facade_a_key_holds_what_the_catalog_is_asked_with(serve_product: ServeProduct) -> None:
-    """The catalog knows callers by their own tokens, and would refuse whoever comes with a key."""
+    """The catalog knows callers by their own tokens, and would refuse callers that come with a key."""
     now = datetime.now(UTC).timestamp()
     async with front() as product:
         keys = emulated(product.authenticator)

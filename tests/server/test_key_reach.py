@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.identity.peer import Peer
 from signproxy.identity.s3_caller import Caller, S3Callers
 from signproxy.model import KeyScope, Principal, Subject
@@ -35,7 +35,7 @@ class Holders:
     """Callers with keys, as the S3 listener finds them."""
 
     def __init__(self) -> None:
-        tokens = {hash_token(token_of(name)): StaticToken(name) for name in (*NAMES, "owner")}
+        tokens = {hash_token(token_of(name)): OpaqueToken(name) for name in (*NAMES, "owner")}
         self.by = Authenticator((), StaticTokens(tokens), clock=Clock())
         self.keys = emulated(self.by)
         self.callers = S3Callers(self.keys, self.by, bearer=True, pod=None)
@@ -49,7 +49,7 @@ class Holders:
         assert isinstance(caller, Caller)
         return Subject.of(caller.principal)
 
-    def himself(self, name: str) -> Subject:
+    def in_person(self, name: str) -> Subject:
         principal = self.by.authenticate(token_of(name))
         assert isinstance(principal, Principal)
         return Subject.of(principal)
@@ -76,14 +76,14 @@ async def test_a_key_does_what_its_holder_may_within_its_scope(who: str, scope: 
     """A key would open what its holder may not see, or what it was not made for."""
     site, holders = Site(), Holders()
     for table in TABLES:
-        himself = await site.reason(read(table), holders.himself(who))
+        in_person = await site.reason(read(table), holders.in_person(who))
         by_key = await site.reason(read(table), holders.holder(who, scope))
-        allowed = himself is Reason.ALLOWED and within(scope, table)
-        assert (by_key is Reason.ALLOWED) is allowed, (table, himself, by_key)
+        allowed = in_person is Reason.ALLOWED and within(scope, table)
+        assert (by_key is Reason.ALLOWED) is allowed, (table, in_person, by_key)
 
 
 async def test_a_grant_that_is_taken_away_is_gone_with_the_next_request() -> None:
-    """Whoever has a key would go on reading until it ends."""
+    """The holder of a key would go on reading until it ends."""
     site, holders = Site(), Holders()
     subject = holders.holder("reader", KeyScope("lake", "ns"))
     assert await site.reason(read("t1"), subject) is Reason.ALLOWED

@@ -91,7 +91,7 @@ async def test_a_body_that_does_not_arrive_ends_in_time(monkeypatch: pytest.Monk
 
 
 async def test_a_caller_who_leaves_is_recorded_once() -> None:
-    """A request that nobody waits for still happened."""
+    """A request that is not waited for still happened."""
     async with Product().running() as product:
         host, _, port = product.url.removeprefix("http://").partition(":")
         _, writer = await asyncio.open_connection(host, int(port))
@@ -238,7 +238,7 @@ def test_routes_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_path_without_a_slash_is_no_path() -> None:
-    """An absolute-form request line names a host, which is nobody's business here."""
+    """An absolute-form request line names a host, which does not matter here."""
     for raw in ("http://evil/v1/config", "", "*", "v1/config"):
         with pytest.raises(Refused) as refused:
             find_route(raw)
@@ -285,7 +285,7 @@ async def test_the_callers_request_id_is_everywhere() -> None:
 
 
 async def test_nothing_is_served_that_the_trail_did_not_take() -> None:
-    """`audit.on_error: deny`: a signature without an event is an access that nobody can account for."""
+    """`audit.on_error: deny`: a signature without an event is an access that cannot be accounted for."""
     product = Product()
     async with product.running():
         product.trail.close(1.0)

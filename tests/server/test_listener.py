@@ -156,7 +156,7 @@ def test_requests_in_flight_are_answered_before_the_end(run: Callable[[Awaitable
             await sending.send(b"56789")
             await asyncio.sleep(0.1)
             assert not ending.done()
-            # Until then, whoever is connected is served.
+            # Until then, connected clients are served.
             assert await idle.post("/at-once") == b"at once x"
             handler.released.set()
             assert await request == b"read x"
@@ -230,7 +230,7 @@ async def test_a_stack_ends_what_it_serves() -> None:
 async def test_a_client_that_never_shakes_hands_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever opens connections and says nothing would hold memory for a minute each."""
+    """A client that opens connections and says nothing would hold memory for a minute each."""
     monkeypatch.setattr(accepting, "HANDSHAKE_SECONDS", 0.2)
     directory = Authority().issue().write(tmp_path)
     tls = TlsSettings(cert_file=str(directory / "tls.crt"), key_file=str(directory / "tls.key"))
@@ -241,14 +241,16 @@ async def test_a_client_that_never_shakes_hands_is_let_go(
 
 
 @pytest.mark.parametrize("answered_by", ("/at-once", "/"))
-def test_whoever_connected_before_the_end_is_served(run: Callable[[Awaitable[None]], None], answered_by: str) -> None:
+def test_a_client_that_connected_before_the_end_is_served(
+    run: Callable[[Awaitable[None]], None], answered_by: str
+) -> None:
     """The kernel connects clients before anybody accepts them; closing the socket would reset those."""
 
     async def scenario() -> None:
         sockets = bind_tcp("127.0.0.1", 0)
         listener = await Listener.open(Slow(), sockets)
         host, _, port = listener.addresses[0].rpartition(":")
-        # Without a step of the event loop in between: nobody has accepted it yet.
+        # Without a step of the event loop in between: it is not accepted yet.
         client = socket.create_connection((host, int(port)), timeout=30)
         client.sendall(f"POST {answered_by} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na".encode())
         await listener.finish(5)
@@ -259,10 +261,10 @@ def test_whoever_connected_before_the_end_is_served(run: Callable[[Awaitable[Non
     run(scenario())
 
 
-def test_nobody_holds_all_connections_of_a_listener_for_few(
+def test_no_client_holds_all_connections_of_a_listener_for_few(
     run: Callable[[Awaitable[None]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever opened connections to the admin port without end would take files from the callers, and probes away."""
+    """A client that opens admin connections without end would take files from the callers, and probes away."""
     monkeypatch.setattr(module, "FEW", 3)
 
     async def scenario() -> None:

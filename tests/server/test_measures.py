@@ -62,7 +62,7 @@ def test_the_certificate_that_ends_first_is_told_and_one_that_is_gone_is_not() -
 
 
 def test_what_the_limits_keep_away_is_counted() -> None:
-    """A client that opens connections without end, and somebody who guesses at tokens, show nowhere else."""
+    """A client that opens connections without end, and a stranger who guesses at tokens, show nowhere else."""
     limits, metrics = Limits(LimitSettings()), Metrics("1")
     show_limits(metrics, limits)
     limits.connections.surplus, limits.connections.slow, limits.connections.unread = 1, 2, 3
@@ -76,7 +76,7 @@ def test_what_the_limits_keep_away_is_counted() -> None:
 
 
 async def test_the_rooms_of_a_worker_feed_its_metrics() -> None:
-    """A metric that nobody feeds says that all is well."""
+    """A metric that is never fed says that all is well."""
     async with KeyServer(b"no keys") as server:
         issuer = remote_issuer(f"{server.url}/keys", "RS256")
         authenticator = Authenticator((issuer,))

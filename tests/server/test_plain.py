@@ -68,7 +68,7 @@ def test_what_aiohttp_refuses_for_its_size_is_not_read_at_first_sight() -> None:
 
 
 def test_a_line_of_blanks_is_read_once() -> None:
-    """A stranger could else keep a worker busy for seconds with one request, and nobody be served meanwhile."""
+    """A stranger could keep a worker busy for seconds with one request, and no caller would be served meanwhile."""
     # Tried once for each blank, fifteen times as many would cost 225 times as much; more are not read at all.
     assert plain._LONGEST > 15 * 1024 + 100
     assert _seconds(15 * 1024) < 64 * _seconds(1024)

@@ -139,7 +139,7 @@ async def test_what_a_create_or_a_registration_says_counts(path: str, authorizer
         assert len(product.upstream.asked) == 1
 
 
-async def test_whoever_made_a_table_writes_it_without_another_question() -> None:
+async def test_the_maker_of_a_table_writes_it_without_another_question() -> None:
     """A job that makes hundreds of tables would be refused for asking too much."""
     async with front() as product:
         product.upstream.says(loaded())
@@ -192,7 +192,7 @@ async def test_catalog_calls_stay_possible() -> None:
 
 @pytest.mark.parametrize("asked_before", (True, False))
 @pytest.mark.parametrize("authorizer", AUTHORIZERS)
-async def test_whoever_drops_a_restricted_table_does_not_get_its_files(authorizer: str, *, asked_before: bool) -> None:
+async def test_the_dropper_of_a_restricted_table_does_not_get_its_files(authorizer: str, *, asked_before: bool) -> None:
     """Once it is dropped no upstream knows it, and its files would be the dropper's to read."""
     async with front(authorizer=authorizer) as product:
         product.upstream.script = restricting("writer")
@@ -211,7 +211,7 @@ async def test_whoever_drops_a_restricted_table_does_not_get_its_files(authorize
         assert await product.signs(path="/v1/aws/s3/sign") == 403
 
 
-async def test_whoever_drops_a_table_that_it_may_read_clears_it_away() -> None:
+async def test_the_dropper_of_a_table_that_it_may_read_clears_it_away() -> None:
     """The files of every dropped table would be left behind."""
     async with front() as product:
         product.upstream.script = restricting("reader")

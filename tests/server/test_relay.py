@@ -1,4 +1,4 @@
-"""What one worker tells reaches the others, and one that hangs holds up nobody."""
+"""What one worker tells reaches the others, and one that hangs holds up no other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from signproxy.inventory.learned.sighting import Sighting
 from signproxy.server.process import relay as relaying
 from signproxy.server.process.conversation import WorkerFailed
 from signproxy.server.process.delivery import Delivery
-from signproxy.server.process.fleet import Gone as GoneWorker
+from signproxy.server.process.fleet import WorkerGone
 from signproxy.server.process.heard import Heard
-from signproxy.server.process.relay import KEPT, PAGE, Relay
+from signproxy.server.process.relay import KEPT, PAGE, SightingRelay
 from tests.server.sighted import changed, dropped, gone, live, renamed, staged
 
 # -- a receiver that hangs
@@ -34,7 +34,7 @@ class Receiver:
             raise self.fails
 
 
-async def test_whoever_hands_over_waits_until_it_has_arrived() -> None:
+async def test_the_teller_waits_until_it_has_arrived() -> None:
     """The client's next request would meet a worker that does not know yet."""
     receiver = Receiver()
     delivery = Delivery(receiver, 5)
@@ -67,8 +67,8 @@ async def test_a_receiver_that_hangs_costs_its_time_once() -> None:
     assert await waiting
 
 
-@pytest.mark.parametrize("fault", (GoneWorker(), WorkerFailed("KeyError in Hear")))
-async def test_a_receiver_that_fails_fails_nobody_else(fault: Exception) -> None:
+@pytest.mark.parametrize("fault", (WorkerGone(), WorkerFailed("KeyError in Hear")))
+async def test_a_receiver_that_fails_fails_no_other(fault: Exception) -> None:
     """A load of a table would be answered with an error because a worker elsewhere died."""
     receiver = Receiver()
     receiver.fails = fault
@@ -111,7 +111,7 @@ class Listener:
         return [heard.sighting for heard in self.heard]
 
 
-async def joined(relay: Relay, count: int) -> list[Listener]:
+async def joined(relay: SightingRelay, count: int) -> list[Listener]:
     listeners = [Listener() for _ in range(count)]
     for number, listener in enumerate(listeners):
         await relay.join(number, listener)
@@ -120,16 +120,16 @@ async def joined(relay: Relay, count: int) -> list[Listener]:
 
 async def test_all_others_hear_what_one_tells() -> None:
     """A drop would be known by one worker of four."""
-    relay = Relay()
+    relay = SightingRelay()
     listeners = await joined(relay, 3)
     await relay.tell(1, Heard(live(), 1.0))
     assert [listener.sightings for listener in listeners] == [[live()], [], [live()]]
 
 
-async def test_a_worker_that_hangs_holds_up_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_hangs_holds_up_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """One process that is stuck would stop every client that loads a table."""
     monkeypatch.setattr(relaying, "HEAR_SECONDS", 0.05)
-    relay = Relay()
+    relay = SightingRelay()
     _, hangs, other = await joined(relay, 3)
     hangs.answers.clear()
     began = time.monotonic()
@@ -143,8 +143,8 @@ async def test_a_worker_that_hangs_holds_up_nobody_for_long(monkeypatch: pytest.
 
 
 async def test_a_worker_that_is_gone_is_told_nothing() -> None:
-    """What is told to nobody would be waited for."""
-    relay = Relay()
+    """What is told to no worker would be waited for."""
+    relay = SightingRelay()
     _, left = await joined(relay, 2)
     relay.leave(1)
     relay.leave(1)
@@ -154,7 +154,7 @@ async def test_a_worker_that_is_gone_is_told_nothing() -> None:
 
 async def test_a_worker_that_starts_later_is_told_everything_in_order() -> None:
     """It would refuse what the others sign, and let another table claim what is taken."""
-    relay = Relay()
+    relay = SightingRelay()
     told: list[Sighting] = [live(), renamed("t", "u"), live("v"), changed("v"), live("v"), dropped("u"), staged()]
     for number, sighting in enumerate(told):
         await relay.tell(0, Heard(sighting, float(number)))
@@ -166,8 +166,8 @@ async def test_a_worker_that_starts_later_is_told_everything_in_order() -> None:
 
 
 async def test_a_table_that_is_seen_again_keeps_its_turn_and_its_room() -> None:
-    """Whoever was seen first in a place keeps it; a worker that heard otherwise would give it to another."""
-    relay = Relay()
+    """The table that was seen first in a place keeps it; a worker that heard otherwise would give it to another."""
+    relay = SightingRelay()
     for number in range(3):
         await relay.tell(0, Heard(live("first", location=f"s3://lake/{number}"), float(number)))
         await relay.tell(0, Heard(live("second"), float(number)))
@@ -179,7 +179,7 @@ async def test_a_table_that_is_seen_again_keeps_its_turn_and_its_room() -> None:
 @pytest.mark.parametrize("between", (changed(), dropped(), gone(), renamed(), live(uuid="2"), renamed("u", "t")))
 async def test_a_table_of_which_something_else_was_seen_gets_a_new_turn(between: Sighting) -> None:
     """Told before its drop, a table that was registered again would be taken for a dropped one."""
-    relay = Relay()
+    relay = SightingRelay()
     for number, sighting in enumerate((live(), between, live())):
         await relay.tell(0, Heard(sighting, float(number)))
     late = Listener()
@@ -187,9 +187,9 @@ async def test_a_table_of_which_something_else_was_seen_gets_a_new_turn(between:
     assert late.sightings == [live(), between, live()]
 
 
-async def test_names_that_nobody_knows_take_no_room() -> None:
-    """Whoever asks for tables that do not exist would make later workers forget those that do."""
-    relay = Relay()
+async def test_unknown_names_take_no_room() -> None:
+    """A caller that asks for tables that do not exist would make later workers forget those that do."""
+    relay = SightingRelay()
     await relay.tell(0, Heard(live(), 0.0))
     for number in range(KEPT):
         await relay.tell(0, Heard(gone(f"x{number}"), 1.0))
@@ -202,7 +202,7 @@ async def test_names_that_nobody_knows_take_no_room() -> None:
 
 async def test_what_is_kept_is_bounded_and_told_in_pages() -> None:
     """The supervisor would grow with the catalog, and one message with it past what a process reads."""
-    relay = Relay()
+    relay = SightingRelay()
     for number in range(KEPT + 10):
         await relay.tell(0, Heard(live(f"t{number}"), float(number)))
     late = Listener()
@@ -214,8 +214,8 @@ async def test_what_is_kept_is_bounded_and_told_in_pages() -> None:
 
 
 async def test_what_is_told_while_a_worker_starts_comes_after_what_it_was_not_there_for() -> None:
-    """A drop means nothing to whoever does not know the table yet: its purge would fail by chance."""
-    relay = Relay()
+    """A drop means nothing to a worker that does not know the table yet: its purge would fail by chance."""
+    relay = SightingRelay()
     for number in range(2 * PAGE):
         await relay.tell(0, Heard(live(f"t{number}"), float(number)))
     late = Listener()
@@ -233,11 +233,11 @@ async def test_what_is_told_while_a_worker_starts_comes_after_what_it_was_not_th
 
 async def test_a_worker_that_cannot_take_it_in_does_not_start() -> None:
     """It would serve without knowing what the others know."""
-    relay = Relay()
+    relay = SightingRelay()
     await relay.tell(0, Heard(live(), 1.0))
 
     async def gone(_: tuple[Heard, ...]) -> None:
-        raise GoneWorker
+        raise WorkerGone
 
-    with pytest.raises(GoneWorker):
+    with pytest.raises(WorkerGone):
         await relay.join(1, gone)

@@ -32,7 +32,7 @@ def change_settings(served: Served, **sections: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("workers", ("1", "2"))
 def test_a_changed_policy_is_noticed(serve: Start, workers: str) -> None:
-    """Nobody can send a signal into a pod; a revoke must bite all the same."""
+    """No operator can send a signal into a pod; a revoke must bite all the same."""
     served = serve(*QUICKLY, "--workers", workers)
     assert served.sign() == 200
     served.policy.write_text(REVOKED)
@@ -42,7 +42,7 @@ def test_a_changed_policy_is_noticed(serve: Start, workers: str) -> None:
 
 
 def test_a_swapped_volume_is_noticed_each_time(serve: Start, tmp_path: Path) -> None:
-    """Kubernetes swaps a link, not the file: whoever watches the file goes deaf after the first time."""
+    """Kubernetes swaps a link, not the file: a watch of the file goes deaf after the first time."""
     volume = tmp_path / "volume"
 
     def swap(number: int, policy: str) -> None:
@@ -94,7 +94,7 @@ def test_a_revoke_that_came_with_a_fault_bites_once_the_fault_is_mended(serve: S
 
 
 def test_a_token_that_is_struck_from_the_settings_is_refused(serve: Start) -> None:
-    """A leaked token must not stay good until somebody can afford a restart."""
+    """A leaked token must not stay good until the operator can afford a restart."""
     served = serve(*QUICKLY)
     assert served.sign() == 200
     other = hashlib.sha256(token_of("somebody-else").encode()).hexdigest()

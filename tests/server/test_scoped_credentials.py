@@ -19,7 +19,7 @@ from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys, Parts
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.identity.table_token import TableTokens
 from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.model import KeyScope, Principal, TableScope
@@ -329,7 +329,7 @@ async def test_a_signature_by_an_issued_key_opens_no_route_of_the_catalog() -> N
         assert len(product.upstream.asked) == asked
 
 
-async def test_a_context_is_good_for_whoever_it_was_handed_out_to() -> None:
+async def test_a_context_is_good_for_the_caller_it_was_handed_out_to() -> None:
     """A client that reads one out of a request could write where its owner is about to create a table."""
     async with holding() as product:
         facts = TableFacts("ns", "new", OTHER, "s3://lakehouse/new", {})
@@ -360,7 +360,7 @@ def test_each_path_of_the_operators_listener_has_an_expectation() -> None:
 
 async def test_an_operators_tables_token_opens_no_status(attend: Attend) -> None:
     """Who was refused what is shown to operators, and not to the executors that hold a table token of theirs."""
-    held = {hash_token(SHORT): StaticToken("operator", ("operators",))}
+    held = {hash_token(SHORT): OpaqueToken("operator", ("operators",))}
     tokens = TableTokens(Sealer([SEALING], Purpose.TABLE_TOKEN), SECONDS)
     by = Authenticator((), StaticTokens(held), tokens)
     operator = by.authenticate(SHORT)
@@ -384,7 +384,7 @@ async def test_an_operators_tables_token_opens_no_status(attend: Attend) -> None
 def _lives(seconds: float) -> tuple[Authenticator, list[float]]:
     """Return who believes a token of so many seconds and what is made of it, and the clock that they go by."""
     now = [1_800_000_000.0]
-    held = {hash_token(SHORT): StaticToken("writer", expires_at=now[0] + seconds)}
+    held = {hash_token(SHORT): OpaqueToken("writer", expires_at=now[0] + seconds)}
     tokens = TableTokens(Sealer([SEALING], Purpose.TABLE_TOKEN), SECONDS)
     return Authenticator((), StaticTokens(held), tokens, clock=lambda: now[0]), now
 

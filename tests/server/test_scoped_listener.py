@@ -14,7 +14,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import BucketsShown
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import IssuedKey, Parts
-from signproxy.identity.opaque import StaticToken, StaticTokens, hash_token
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.identity.peer import Peer
 from signproxy.identity.pod_caller import PodIdentity, TokenFile
 from signproxy.identity.s3_caller import Caller, How, S3Callers
@@ -27,7 +27,7 @@ from tests.gate.forward_cases import POLICY, Site, delete, wire
 from tests.identity.keyed import HOST, SEALING, Sent, emulated, presigned, signed
 from tests.identity.rig import NOW, Clock
 
-OWNER = "the-token-of-whoever-owns-the-tables"
+OWNER = "the-token-of-the-owner-of-the-tables"
 TABLE = TableScope("lake", "ns", "t1", "u1")
 LIFE = 900.0
 OPEN = POLICY.replace("buckets: [my-bucket, my-other, raw]", "buckets: [my-bucket, my-other, raw], OPT_INS")
@@ -39,7 +39,7 @@ class Handed:
 
     def __init__(self, directory: Path) -> None:
         self.clock = Clock()
-        held = {hash_token(OWNER): StaticToken("owner", expires_at=NOW + LIFE)}
+        held = {hash_token(OWNER): OpaqueToken("owner", expires_at=NOW + LIFE)}
         tokens = TableTokens(Sealer([SEALING], Purpose.TABLE_TOKEN), 1e6)
         self.by = Authenticator((), StaticTokens(held), tokens, clock=self.clock)
         self.keys = emulated(self.by)

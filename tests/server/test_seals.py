@@ -50,7 +50,7 @@ def test_a_wrong_path_does_not_fill_the_memory(tmp_path: Path) -> None:
 
 
 def test_a_rotation_can_be_told_from_its_outside() -> None:
-    """A worker that read the old files would not understand what another one sealed, and nobody would know."""
+    """A worker that read the old files would not understand what another one sealed, without a word."""
     one, two = SealingSecret(b"1" * 32), SealingSecret(b"2" * 32)
     digests = {secrets_digest(secrets) for secrets in ((), (one,), (two,), (one, two), (two, one), (one, one))}
     assert len(digests) == 6

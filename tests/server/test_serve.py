@@ -54,7 +54,7 @@ def test_a_broken_policy_changes_nothing_and_says_where(serve: Start) -> None:
 
 
 def test_a_policy_cannot_send_signatures_to_a_new_host(serve: Start) -> None:
-    """Whoever may edit the policy only must not be able to collect valid signatures at a host of his own."""
+    """An author of the policy alone must not be able to collect valid signatures at another host."""
     served = serve()
     served.wait_for("serving")
     served.policy.write_text(POLICY.replace("http://127.0.0.1:9", "http://evil.example"))
@@ -65,7 +65,7 @@ def test_a_policy_cannot_send_signatures_to_a_new_host(serve: Start) -> None:
 
 
 def test_a_rotated_audit_file_is_begun_anew(serve: Start) -> None:
-    """Logrotate moves the file away; events that go on into the moved one are lost to whoever reads the new."""
+    """Logrotate moves the file away; events that go on into the moved one are lost to readers of the new."""
     served = serve()
     assert served.sign() == 200
     deadline = time.monotonic() + WAIT

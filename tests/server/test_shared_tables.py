@@ -98,7 +98,7 @@ def upstream() -> Iterator[Upstream]:
 
 
 class Client:
-    """Whoever reads and writes tables through a server."""
+    """A client that reads and writes tables through a server."""
 
     def __init__(self, served: Served) -> None:
         self.address = served.wait_for("serving")["address"]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned.learned import Refusal
+from signproxy.inventory.learned.learned import SightingRefusal
 from signproxy.inventory.learned.sighting import Live, Renamed, Sighting
 from signproxy.model import TableId
 from signproxy.server.process.heard import Heard, places_of
@@ -21,13 +21,15 @@ from signproxy.server.process.sightings import (
 )
 from tests.server.sighted import changed, dropped, facts, gone, live, renamed, staged
 
-DISPUTED = Refusal(Reason.LOCATION_DISPUTED, "another's", TableId("lake", "n", "t"))
+DISPUTED = SightingRefusal(Reason.LOCATION_DISPUTED, "another's", TableId("lake", "n", "t"))
 
 
 class Process:
     """The tables of one worker, as far as it took them in."""
 
-    def __init__(self, *, beside: bool = True, refuses: Callable[[Sighting], Refusal | None] = lambda _: None) -> None:
+    def __init__(
+        self, *, beside: bool = True, refuses: Callable[[Sighting], SightingRefusal | None] = lambda _: None
+    ) -> None:
         self.now = 1000.0
         self.taken: list[Sighting] = []
         self.sent: list[float] = []
@@ -36,7 +38,7 @@ class Process:
         share = self._share if beside else None
         self.sightings = Sightings(self._take, share, clock=lambda: 5.0, monotonic=lambda: self.now)
 
-    def _take(self, sighting: Sighting, now: float, sent: float) -> Refusal | None:
+    def _take(self, sighting: Sighting, now: float, sent: float) -> SightingRefusal | None:
         assert now == 5.0
         self.taken.append(sighting)
         self.sent.append(sent)
@@ -45,7 +47,9 @@ class Process:
     async def _share(self, heard: Heard) -> None:
         self.shared.append(heard)
 
-    async def tell(self, sighting: Sighting, asked: float | None = None, sent: float | None = None) -> Refusal | None:
+    async def tell(
+        self, sighting: Sighting, asked: float | None = None, sent: float | None = None
+    ) -> SightingRefusal | None:
         return await self.sightings.tell(sighting, asked=asked, sent=sent)
 
     def hear(self, sighting: Sighting, at: float, sent: float | None = None) -> None:
@@ -91,7 +95,7 @@ async def test_no_call_was_sent_after_its_answer() -> None:
     assert process.sent == [5.0]
 
 
-async def test_a_process_alone_has_nobody_to_tell() -> None:
+async def test_a_process_alone_has_no_other_to_tell() -> None:
     """A sidecar would wait for workers that it does not have."""
     process = Process(beside=False)
     assert await process.tell(live()) is None
@@ -214,7 +218,7 @@ async def test_an_older_answer_does_not_undo_what_was_heard(ending: Sighting, ag
 
 @pytest.mark.parametrize("ending", (dropped(), gone(), changed(), renamed()))
 async def test_an_older_drop_does_not_end_a_newer_table(ending: Sighting) -> None:
-    """Whoever dropped a table could delete the files of its successor."""
+    """A caller that dropped a table could delete the files of its successor."""
     process = Process()
     await process.tell(live(uuid="2"))
     process.hear(ending, 999.0)
@@ -250,7 +254,7 @@ async def test_names_do_not_stand_in_each_others_way() -> None:
 
 
 async def test_order_is_remembered_for_as_long_as_something_may_be_on_its_way_and_no_longer() -> None:
-    """A catalog of a million tables would fill the memory with what nobody needs."""
+    """A catalog of a million tables would fill the memory with what is not needed."""
     process = Process()
     process.hear(dropped(), 1000.0)
     process.hear(live("u"), 1000.0 + REMEMBERED_SECONDS)
@@ -264,9 +268,9 @@ async def test_order_is_remembered_for_as_long_as_something_may_be_on_its_way_an
     assert len(process.sightings._latest._seen) == REMEMBERED
 
 
-async def test_a_place_that_nobody_vouches_for_is_told_to_all() -> None:
+async def test_a_place_that_is_not_vouched_for_is_told_to_all() -> None:
     """Another worker would believe the next load of the table."""
-    refusal = Refusal(Reason.LOCATION_UNVOUCHED, "chosen", TableId("lake", "n", "t"))
+    refusal = SightingRefusal(Reason.LOCATION_UNVOUCHED, "chosen", TableId("lake", "n", "t"))
     process = Process(refuses=lambda sighting: refusal if isinstance(sighting, Live) else None)
     unvouched = Live("lake", facts(), vouched=False)
     assert await process.tell(unvouched) is refusal

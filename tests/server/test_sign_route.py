@@ -194,7 +194,7 @@ async def test_each_operation_verifies_as_both_clients_send_it(
 
 
 async def test_pyicebergs_chunked_upload_keeps_its_payload_mode(serve_product: ServeProduct) -> None:
-    """Any other value stores the framing as the object, and nobody notices before the read."""
+    """Any other value stores the framing as the object, unnoticed before the read."""
     message = sign_message(
         "PUT",
         headers={
@@ -214,7 +214,7 @@ async def test_pyicebergs_chunked_upload_keeps_its_payload_mode(serve_product: S
 
 
 async def test_a_short_signature_is_dated_back(serve_product: ServeProduct) -> None:
-    """A revoked writer keeps the signatures that he has; the shorter they live the sooner he is out."""
+    """A revoked writer keeps signatures until they expire; the shorter they live, the sooner the revoke works."""
     message = sign_message()
     product = await serve_product(Product(signature_ttl=60))
     now = time.time()
@@ -267,7 +267,7 @@ async def test_a_write_to_an_unsafe_store_needs_the_operators_word(serve_product
 
 _FORBIDDEN = "Insufficient privileges"
 _DENIALS: list[tuple[str, str, str, str, int, str, Reason]] = [
-    # who asks for which method and uri at which path, what he is told, and what the operator sees
+    # who asks for which method and uri at which path, what is answered, and what the operator sees
     (
         "writer",
         "GET",
@@ -321,7 +321,7 @@ _DENIALS: list[tuple[str, str, str, str, int, str, Reason]] = [
         "Remote signing is not enabled",
         Reason.REMOTE_SIGNING_OFF,
     ),
-    # Whether a foreign catalog signs is nobody's business.
+    # Whether a foreign catalog signs is not told.
     (
         "writer",
         "GET",
@@ -420,7 +420,7 @@ _DENIALS: list[tuple[str, str, str, str, int, str, Reason]] = [
 async def test_a_denial_tells_the_caller_little_and_the_operator_all(
     who: str, method: str, uri: str, path: str, status: int, told: str, reason: Reason, *, serve_product: ServeProduct
 ) -> None:
-    """What a caller learns of other tables, he uses; what an operator does not learn, he guesses."""
+    """What a caller learns of other tables, it uses; what an operator does not learn is guessed."""
     region = "us-east-1" if ".local" in uri else "us-west-2"
     product = await serve_product(Product())
     got, answer = await product.sign(method, uri, who=who, path=path, region=region)
@@ -492,7 +492,7 @@ async def test_an_issuer_speaks_for_its_catalogs_only(serve_product: ServeProduc
 
 
 async def test_both_switches_are_off_unless_switched_on(serve_product: ServeProduct) -> None:
-    """A catalog that signs because nobody said otherwise is a surprise in an audit."""
+    """A catalog that signs because no switch says otherwise is a surprise in an audit."""
     from tests.product import POLICY
 
     for policy in (

@@ -51,7 +51,7 @@ def connects(path: Path) -> bool:
 @pytest.mark.parametrize("mode", (0o600, 0o660, 0o666, 0o400, 0o777))
 @pytest.mark.parametrize("umask", (0o000, 0o022, 0o077))
 def test_a_socket_has_exactly_the_permissions_that_are_asked_for(directory: Path, mode: int, umask: int) -> None:
-    """The umask of whoever starts the server would decide who can open the socket."""
+    """The umask of the user that starts the server would decide who can open the socket."""
     path = directory / "s.sock"
     before = os.umask(umask)
     try:
@@ -63,7 +63,7 @@ def test_a_socket_has_exactly_the_permissions_that_are_asked_for(directory: Path
 
 
 def test_there_is_no_moment_in_which_others_may_connect(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for the moment between `bind` and `chmod` would be let in for good."""
+    """A process that waits for the moment between `bind` and `chmod` would be let in for good."""
     modes = []
     bind = socket.socket.bind
 
@@ -77,14 +77,14 @@ def test_there_is_no_moment_in_which_others_may_connect(directory: Path, monkeyp
     assert modes == [0o600]
 
 
-def test_whoever_connects_waits_to_be_accepted(directory: Path) -> None:
+def test_a_client_that_connects_waits_to_be_accepted(directory: Path) -> None:
     """Clients would be refused while workers load their policy."""
     with bound(directory / "s.sock"):
         assert connects(directory / "s.sock")
 
 
 def test_the_file_goes_with_the_server(directory: Path) -> None:
-    """The next start would find a file, and clients a socket that nobody answers on."""
+    """The next start would find a file, and clients a socket without an answer."""
     with bound(directory / "s.sock") as made:
         assert address_of(made.socket) == f"unix:{directory}/s.sock"
     assert [*directory.iterdir()] == []
@@ -92,7 +92,7 @@ def test_the_file_goes_with_the_server(directory: Path) -> None:
 
 
 def test_the_file_of_a_dead_server_is_replaced(directory: Path) -> None:
-    """After a crash, nothing could start until somebody removes a file by hand."""
+    """After a crash, nothing could start until an operator removes a file by hand."""
     path = directory / "s.sock"
     with closing(socket.socket(socket.AF_UNIX)) as dead:
         dead.bind(str(path))
@@ -122,7 +122,7 @@ def test_a_living_server_is_not_replaced(directory: Path, backlog: int) -> None:
 
 @pytest.mark.parametrize("kind", ("file", "directory", "link"))
 def test_what_is_no_socket_is_not_removed(directory: Path, kind: str) -> None:
-    """A slip in the settings would remove somebody's file."""
+    """A slip in the settings would remove a user's file."""
     path = directory / "s.sock"
     if kind == "file":
         path.write_text("mine")
@@ -145,7 +145,7 @@ def test_what_became_of_the_path_meanwhile_is_not_removed(directory: Path) -> No
     assert not path.exists()
 
 
-def test_a_directory_that_is_gone_keeps_nobody_from_ending() -> None:
+def test_a_directory_that_is_gone_keeps_no_process_from_ending() -> None:
     """The last step of an orderly end would fail."""
     with TemporaryDirectory(prefix="s") as name:
         made = bind_unix(Path(name) / "s.sock", 0o600)
@@ -206,7 +206,7 @@ def test_a_held_directory_is_told_in_time(directory: Path, monkeypatch: pytest.M
 
 
 def test_a_name_gets_all_its_addresses_on_one_port() -> None:
-    """`localhost` would be two ports, one of which nobody is told."""
+    """`localhost` would be two ports, one of which no client is told."""
     made = bind_tcp("localhost", 0)
     try:
         addresses = [address_of(each) for each in made]

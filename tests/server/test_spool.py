@@ -41,7 +41,7 @@ def shipping(directory: Path) -> Settings:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what threads and files do wakes nobody
+        while not condition():  # noqa: ASYNC110 - what threads and files do wakes nothing
             await asyncio.sleep(0.01)
 
 
@@ -140,7 +140,7 @@ async def test_other_sinks_have_no_segments(tmp_path: Path, kind: str) -> None:
 
 
 def test_segments_are_made_as_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A setting that nobody reads looks like one that works."""
+    """A setting that is never read looks like one that works."""
     monkeypatch.setenv("HOSTNAME", "pod/7")
     wanted = settings(tmp_path, segment_mib=2, segment_seconds=7, spool_mib=3, fsync="request")
     made = build.segment_settings(wanted, "c0ffee")
@@ -179,5 +179,5 @@ def test_a_check_says_what_a_start_would(
     assert main(["check-config", "--config", str(installation)]) == (1 if said else 0)
     shown = capsys.readouterr()
     assert said in shown.out + shown.err
-    # Whoever checks need not be whoever serves.
+    # The user that checks need not be the user that serves.
     assert not (installation.parent / "trail").exists()

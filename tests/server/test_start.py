@@ -77,7 +77,7 @@ def test_the_first_log_line_brings_no_coloured_console(tmp_path: Path) -> None:
 
 
 def test_a_server_imports_its_libraries_without_reading_certificates(tmp_path: Path) -> None:
-    """A fifth of the start would be spent on certificates that nobody asks for."""
+    """A fifth of the start would be spent on certificates that are not asked for."""
     settings = tmp_path / "signproxy.yaml"
     settings.write_text("policy: {path: missing}")
     code = f"""
@@ -117,7 +117,7 @@ except Invalid:
 def test_the_environment_is_as_it_was_even_after_a_failure(
     given: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Key sets would be fetched while nobody, or the wrong authority, is trusted."""
+    """Key sets would be fetched while no authority, or the wrong one, is trusted."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():

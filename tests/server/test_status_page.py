@@ -80,7 +80,7 @@ PAGES = {
     "well": fleet(worker(refusals=(REFUSAL,)), worker(1)),
     "alone": fleet(),
     "bare": fleet(worker(keys=(), credentials=(), certificates=()), last_reload=None),
-    "nobody": fleet(workers=(), wanted_workers=2),
+    "no worker": fleet(workers=(), wanted_workers=2),
     "hostile": hostile_fleet(),
 }
 
@@ -126,7 +126,7 @@ def test_the_style_is_the_one_that_the_policy_lets_pass() -> None:
     assert "@import" not in style
 
 
-def test_what_a_caller_writes_is_shown_as_he_wrote_it() -> None:
+def test_what_a_caller_writes_is_shown_as_it_was_written() -> None:
     """An attack must be recognised as what it was."""
     attack = "<script>alert('\"&')</script>"
     reader = read(shown(fleet(worker(refusals=(msgspec.structs.replace(REFUSAL, detail=attack),)))))
@@ -134,7 +134,7 @@ def test_what_a_caller_writes_is_shown_as_he_wrote_it() -> None:
 
 
 def test_the_verdict_comes_first_and_what_is_wrong_next() -> None:
-    """Whoever was woken up reads from the top."""
+    """An operator who was woken up reads from the top."""
     markup = shown(fleet(worker(0, refusals=(REFUSAL,)), wanted_workers=2))
     order = [markup.index(part) for part in ("<h1", "What is wrong", "Last refusals", "<h2>Workers")]
     assert order == sorted(order)

@@ -103,7 +103,7 @@ class TestCreate:
 
     @pytest.mark.parametrize("location", SPELLINGS)
     @pytest.mark.parametrize("staged", (False, True))
-    async def test_nobody_gets_an_unseen_table_by_naming_its_place(self, location: str, staged: bool) -> None:
+    async def test_no_caller_gets_an_unseen_table_by_naming_its_place(self, location: str, staged: bool) -> None:
         """After each restart every table could be read and written by any caller that may create tables anywhere."""
         async with lax_front() as (product, catalog):
             found = await create(product, location=location, staged=staged)
@@ -396,7 +396,7 @@ class TestCommit:
 
     @pytest.mark.parametrize("location", SPELLINGS)
     @pytest.mark.parametrize("seen", (True, False))
-    async def test_nobody_moves_a_table_onto_an_unseen_one(self, location: str, seen: bool) -> None:
+    async def test_no_caller_moves_a_table_onto_an_unseen_one(self, location: str, seen: bool) -> None:
         """A process that knows neither table would take the newer place for the first one."""
         async with lax_front() as (product, catalog):
             catalog.put("ns", "mine")

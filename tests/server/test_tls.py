@@ -68,7 +68,7 @@ def problem_of(directory: Path) -> str:
 def test_requests_are_answered_through_tls(
     run: Callable[[Awaitable[None]], None], authority: Authority, tmp_path: Path
 ) -> None:
-    """Tokens would travel in the clear, or nobody would be answered."""
+    """Tokens would travel in the clear, or no request would be answered."""
     pair = authority.issue()
     holder = CertificateHolder(settings_of(pair.write(tmp_path)))
 
@@ -450,7 +450,7 @@ async def test_sessions_are_resumed_across_a_rotation(authority: Authority, tmp_
         await client.close()
 
 
-async def test_plain_http_on_a_tls_port_harms_nobody(authority: Authority, tmp_path: Path) -> None:
+async def test_plain_http_on_a_tls_port_harms_no_other(authority: Authority, tmp_path: Path) -> None:
     """A scanner would fill the log or end the server."""
     holder = CertificateHolder(settings_of(authority.issue().write(tmp_path)))
     async with serving(certificate=holder) as listener:

@@ -1,4 +1,4 @@
-"""`POST /v1/oauth/tokens`: the one call of whoever has no token yet."""
+"""`POST /v1/oauth/tokens`: the one call of a client that has no token yet."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_it_is_found_below_every_mount(path: str, serve_front: ServeFront)
 
 
 @pytest.mark.parametrize("path", ("//catalogs/declared/v1/oauth/tokens", "//catalogs/none/v1/oauth/tokens"))
-async def test_where_nobody_gives_tokens_there_is_no_such_call(path: str, serve_front: ServeFront) -> None:
+async def test_where_no_tokens_are_given_there_is_no_such_call(path: str, serve_front: ServeFront) -> None:
     """Secrets would be sent to whichever upstream there is, or strangers learn which catalogs there are."""
     product = await serve_front()
     assert (await tokens(product, path=path)).status == 404
@@ -230,7 +230,7 @@ async def test_strangers_ask_so_often_and_no_more(serve_front: ServeFront) -> No
     assert len(product.upstream.asked) == 1
 
 
-async def test_whoever_gets_a_token_was_no_stranger(serve_front: ServeFront) -> None:
+async def test_a_client_that_gets_a_token_was_no_stranger(serve_front: ServeFront) -> None:
     """A hundred executors that begin together would be refused as an attack."""
     product = await serve_front()
     product.handler.limits.replace(LimitSettings(unauthenticated_per_second=1))
@@ -240,7 +240,7 @@ async def test_whoever_gets_a_token_was_no_stranger(serve_front: ServeFront) -> 
 
 
 async def test_refusals_do_not_fill_the_trail(serve_front: ServeFront) -> None:
-    """Whoever tries passwords would fill the disk, and with it stop every job."""
+    """A stranger who tries passwords would fill the disk, and with it stop every job."""
     product = await serve_front()
     product.handler.limits.replace(LimitSettings(unauthenticated_per_second=1000))
     product.upstream.says(answer(401, {"error": "invalid_client"}))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from signproxy.catalog.access import Offer
-from signproxy.catalog.upstream_spec import ExchangedToken, SameToken, Secret, ServiceToken, Times
+from signproxy.catalog.upstream_spec import CallTimeouts, ExchangedToken, SameToken, Secret, ServiceToken
 from signproxy.config.upstream import UpstreamSettings
 from signproxy.errors import SettingsInvalid
 from signproxy.inventory.declared.source import MemoryPolicySource
@@ -77,13 +77,13 @@ class TestSpecs:
         assert spec.forwarding == expected
         assert spec.offer is Offer.ALWAYS
         assert spec.headers == {"polaris-realm"}
-        assert (spec.connections, spec.times, spec.max_answer) == (3, Times(1, 2, 3, 4), 2 * 1024 * 1024)
+        assert (spec.connections, spec.times, spec.max_answer) == (3, CallTimeouts(1, 2, 3, 4), 2 * 1024 * 1024)
 
     def test_what_was_not_set_is_the_default(self) -> None:
         """The reference page would tell of others."""
         (spec,) = upstreams_of(settings())
         assert spec.forwarding == SameToken()
-        assert spec.times == Times()
+        assert spec.times == CallTimeouts()
         assert spec.max_answer == 64 * 1024 * 1024
         assert spec.offer is Offer.ON_REQUEST
 
@@ -138,7 +138,7 @@ class TestAgainstThePolicy:
     """The policy says that tables are learned, the settings from where."""
 
     def test_a_catalog_without_its_upstream_is_a_fault(self) -> None:
-        """Every table of the catalog would be unknown, and nobody would know why."""
+        """Every table of the catalog would be unknown, without a reason in sight."""
         state = MemoryPolicySource(POLICY.replace("AUTHORIZER", "policy"), single_issuer=True).load(1)
         assert [str(finding) for finding in missing_upstreams(state, ["lake"])] == [
             "upstreams.other: this key is missing; the policy says `tables: upstream` for the catalog"
@@ -176,7 +176,7 @@ class TestStatus:
         assert "status 503" in page(status)
 
     def test_workers_are_told_together(self) -> None:
-        """Two workers would be two upstreams to whoever reads it."""
+        """Two workers would be two upstreams to a reader."""
         failing = msgspec.structs.replace(
             UPSTREAM, last_success_at=NOW - 100, last_failure_at=NOW - 50, problem="old", tables=3
         )

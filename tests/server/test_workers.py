@@ -154,7 +154,7 @@ def test_settings_that_cannot_be_used_end_the_start(serve: Start) -> None:
 
 
 def test_workers_end_with_a_supervisor_that_is_killed(serve: Start) -> None:
-    """Orphans would hold the port against the next start, and serve a policy that nobody renews."""
+    """Orphans would hold the port against the next start, and serve a policy that is not renewed."""
     served = serve("--workers", "2")
     served.wait_for("serving")
     workers = workers_of(served).values()

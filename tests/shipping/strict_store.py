@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from signproxy.credentials.credentials import Credentials
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, Style
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style
 from tests.verifier import VerificationError, WireHttp, verify
 
 REGION = "eu-central-1"
@@ -39,7 +39,7 @@ class StrictStore:
 
     @property
     def storage(self) -> Storage:
-        endpoint = Endpoint("https" if self.tls else "http", f"127.0.0.1:{self.port}", (Style.PATH,))
+        endpoint = S3Endpoint("https" if self.tls else "http", f"127.0.0.1:{self.port}", (Style.PATH,))
         return Storage("lake", StorageKind.S3_COMPATIBLE, REGION, (BUCKET,), (endpoint,), bucket_owner="123456789012")
 
     def accepts(self, access_key_id: str, secret_access_key: str, session_token: str) -> None:

@@ -44,7 +44,7 @@ def client(store: StrictStore, prefix: str = "prod/eu=1/") -> SegmentStore:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what threads and files do wakes nobody
+        while not condition():  # noqa: ASYNC110 - what threads and files do wakes nothing
             await asyncio.sleep(0.01)
 
 
@@ -124,7 +124,7 @@ async def test_what_was_shipped_can_be_verified_where_it_is(tmp_path: Path, stor
         [answers(409, "ConditionalRequestConflict"), answers(404)],
         [hangs_up],
         [hangs_up, answers(500), hangs_up],
-        # It has the object, and nobody heard of it.
+        # It has the object, and no answer said so.
         [works, answers(500)],
     ),
 )
@@ -235,7 +235,7 @@ async def test_two_processes_ship_each_segment_once(tmp_path: Path, store: Stric
     assert sum(shipper.state.shipped for shipper in shippers) == 4
 
 
-async def test_what_another_process_sealed_last_is_shipped_by_whoever_ends_later(
+async def test_what_another_process_sealed_last_is_shipped_by_the_one_that_ends_later(
     tmp_path: Path, store: StrictStore
 ) -> None:
     """The pod ends: what the lock's holder left would go with the volume."""
@@ -301,7 +301,7 @@ async def test_a_seal_is_heard_of_at_once(tmp_path: Path, store: StrictStore, mo
 
 
 async def test_a_storage_that_the_policy_lost_is_told(tmp_path: Path) -> None:
-    """Segments pile up, and nobody would know why."""
+    """Segments pile up, without a reason in sight."""
     path = Life(tmp_path).rotate()
     nowhere = SegmentStore(Target("lake", BUCKET), list, _no_credentials)
     with pytest.raises(ShippingFailed, match="no catalog of the policy has the storage 'lake'"):

@@ -208,7 +208,7 @@ def test_the_write_once_guard_is_signed_in_its_place(
 
 
 def test_without_the_guard_nothing_of_it_is_answered() -> None:
-    """A condition that nobody asked for would refuse the second write of an ordinary table."""
+    """A condition that was not asked for would refuse the second write of an ordinary table."""
     signed = sign(request(method="PUT", operation=Operation.PUT_OBJECT))
     assert "If-None-Match" not in signed.headers
     assert "if-none-match" not in signed_headers(signed)
@@ -216,7 +216,7 @@ def test_without_the_guard_nothing_of_it_is_answered() -> None:
 
 @pytest.mark.parametrize("ttl", (MIN_SIGNATURE_TTL, MIN_SIGNATURE_TTL + 1, 300, S3_WINDOW - 1, S3_WINDOW))
 def test_a_signature_ends_with_its_ttl(ttl: int) -> None:
-    """A revoked caller keeps what he has exactly so long."""
+    """A revoked caller keeps its signatures exactly so long."""
     asked = request()
     signed = sign(asked, signer=RequestSigner(ttl))
     dated = calendar.timegm(time.strptime(signed.headers["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ"))
@@ -234,7 +234,7 @@ def test_a_ttl_that_no_store_or_client_can_keep_is_refused(ttl: int) -> None:
 
 
 def test_the_default_is_the_stores_own_window() -> None:
-    """Whoever sets nothing gets S3's fifteen minutes, dated now."""
+    """An operator who sets nothing gets S3's fifteen minutes, dated now."""
     signed = sign(request())
     assert signed.headers["X-Amz-Date"] == [time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(NOW))]
 
@@ -347,7 +347,7 @@ def test_other_stores_are_not_sent_forwarding_headers() -> None:
 
 @pytest.mark.parametrize("ttl", (MIN_SIGNATURE_TTL, S3_WINDOW))
 def test_the_end_of_a_signature_is_told_to_the_second(ttl: int) -> None:
-    """The audit event says until when a revoked caller could still use what he was given."""
+    """The audit event says until when a revoked caller could still use what it was given."""
     signer = RequestSigner(ttl)
     for now in (NOW, NOW + 0.9, NOW + 1, NOW):
         end = calendar.timegm(time.strptime(signer.expires_at(now), "%Y-%m-%dT%H:%M:%SZ"))

@@ -11,7 +11,7 @@ TICK = 0.01
 
 
 async def test_a_blocked_loop_is_seen_and_forgotten_in_time() -> None:
-    """Whoever calls something slow on the loop makes every caller wait, and nothing else shows it."""
+    """A slow call on the loop makes every caller wait, and nothing else shows it."""
     lag = LoopLag(tick=TICK, window=5 * TICK)
     lag.start()
     try:

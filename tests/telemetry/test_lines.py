@@ -1,4 +1,4 @@
-"""Lines of the log reach their reader, or are counted; nobody ever waits for one."""
+"""Lines of the log reach their reader, or are counted; no request ever waits for one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_lines_arrive_whole_and_in_order() -> None:
     assert reader.text == "".join(f"line {number}\n" for number in range(200))
 
 
-def test_a_reader_that_stands_still_holds_nobody_up() -> None:
+def test_a_reader_that_stands_still_holds_nothing_up() -> None:
     """A log driver with a full disk stops reading; requests must go on, and so must the end of the process."""
     reader = Reader()
     reader.open.clear()

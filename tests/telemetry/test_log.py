@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from signproxy.telemetry import log
-from signproxy.telemetry.log import Level, configure, get_logger, never_log
+from signproxy.telemetry.log import LogThreshold, configure, get_logger, never_log
 
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     """Log to memory, and to standard error again afterwards."""
     written = io.StringIO()
-    configure(Level.DEBUG, written)
+    configure(LogThreshold.DEBUG, written)
     yield written
     configure()
 
@@ -51,14 +51,16 @@ def test_a_line_is_json_with_time_level_and_event_first(stream: io.StringIO) -> 
     assert line["ts"].endswith("Z")
 
 
-@pytest.mark.parametrize("level", Level)
-def test_only_the_level_and_above_is_written(level: Level, stream: io.StringIO) -> None:
+@pytest.mark.parametrize("level", LogThreshold)
+def test_only_the_level_and_above_is_written(level: LogThreshold, stream: io.StringIO) -> None:
     """Debug lines of a busy server are more than its disk holds."""
     configure(level, stream)
     logger = get_logger("x")
     for write in (logger.debug, logger.info, logger.warning, logger.error):
         write("event")
-    assert [line["level"] for line in lines(stream)] == [each.value for each in list(Level)[list(Level).index(level) :]]
+    assert [line["level"] for line in lines(stream)] == [
+        each.value for each in list(LogThreshold)[list(LogThreshold).index(level) :]
+    ]
 
 
 def test_a_logger_that_exists_follows_the_settings(stream: io.StringIO) -> None:
@@ -66,7 +68,7 @@ def test_a_logger_that_exists_follows_the_settings(stream: io.StringIO) -> None:
     logger = get_logger("x")
     logger.info("first")
     other = io.StringIO()
-    configure(Level.WARNING, other)
+    configure(LogThreshold.WARNING, other)
     logger.info("second")
     logger.warning("third")
     assert [line["event"] for line in lines(stream)] == ["first"]
@@ -102,7 +104,7 @@ def test_lines_go_to_standard_error_unless_told(capsys: pytest.CaptureFixture[st
     ),
 )
 def test_a_secret_type_never_shows(stream: io.StringIO, value: object) -> None:
-    """Whoever logs a structure does not think of what lies inside it."""
+    """The author of a log line does not think of what lies inside a structure."""
     get_logger("x").info("event", value=value)
     assert "s3cret" not in stream.getvalue()
 

@@ -111,7 +111,7 @@ def test_names_follow_the_conventions_and_every_metric_is_described() -> None:
 
 
 def test_no_metric_is_labelled_by_who_or_what() -> None:
-    """A series per principal or table would take the memory of the pod and of whoever scrapes it."""
+    """A series per principal or table would take the memory of the pod and of its scraper."""
     labels = {label for family in all_metrics() for label in family.labels}
     closed = {"op", "decision", "reason", "stage", "result", "caller", "rev", "digest", "version", "python"}
     closed |= {"call", "status", "kind", "phase", "direction", "state"}
@@ -402,7 +402,7 @@ def test_what_a_dead_worker_counted_stays() -> None:
     assert (before[signed], after[signed]) == (5, 6)
     assert after["signproxy_request_duration_seconds_count", (("stage", "sign"),)] == 6
     assert after["signproxy_audit_written_total", ()] == 5
-    # Its states ended with it: nothing waits in a dead worker's queue, and its old policy holds nobody up.
+    # Its states ended with it: nothing waits in a dead worker's queue, and its old policy holds nothing up.
     assert ("signproxy_audit_queue_depth", ()) not in after
     assert after["signproxy_policy_epoch", ()] == 4
     fleet.retain(successor.snapshot())

@@ -35,7 +35,7 @@ def test_every_metric_has_its_row() -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_an_alert_asks_only_for_metrics_and_labels_that_exist(alert: Alert) -> None:
-    """An alert on a name that is not there never rings, and nobody notices."""
+    """An alert on a name that is not there never rings, unnoticed."""
     families = {family.name: family for family in all_metrics()}
     asked = metrics_in(alert.expression)
     assert asked

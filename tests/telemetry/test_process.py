@@ -47,7 +47,7 @@ def test_without_proc_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_limit_that_is_none_is_told_as_infinite(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its value in C would be a number of files that nobody can open."""
+    """Its value in C would be a number of files that cannot be opened."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert process.most_files() == {(): float("inf")}
 

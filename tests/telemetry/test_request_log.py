@@ -1,4 +1,4 @@
-"""Which requests are logged, and that nobody can fill the disk with them."""
+"""Which requests are logged, and that no caller can fill the disk with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from signproxy.telemetry.families import Counter
-from signproxy.telemetry.log import Level, configure
+from signproxy.telemetry.log import LogThreshold, configure
 from signproxy.telemetry.request_log import (
     BURST,
     LINES_PER_SECOND,
@@ -49,7 +49,7 @@ class Clock:
 def stream() -> Iterator[io.StringIO]:
     """Log to memory, and to standard error again afterwards."""
     written = io.StringIO()
-    configure(Level.DEBUG, written)
+    configure(LogThreshold.DEBUG, written)
     yield written
     configure()
 
@@ -95,7 +95,7 @@ def test_a_refusal_is_one_line_with_what_one_searches_for(stream: io.StringIO) -
     ),
 )
 def test_faults_of_ours_are_errors(status: int, level: str, event: str, stream: io.StringIO) -> None:
-    """Whoever filters by level must find faults, and not a thousand callers' mistakes."""
+    """An operator who filters by level must find faults, and not a thousand callers' mistakes."""
     RequestLog().refused(changed(status=status))
     (line,) = lines(stream)
     assert (line["level"], line["event"]) == (level, event)
@@ -132,7 +132,7 @@ def test_a_burst_is_seen_whole(stream: io.StringIO) -> None:
 
 
 def test_strangers_cannot_use_up_the_lines_of_known_callers(stream: io.StringIO) -> None:
-    """Somebody who knocks without a token would hide what a job is refused for."""
+    """A stranger without a token would hide what a job is refused for."""
     log = RequestLog(clock=Clock())
     for _ in range(10_000):
         log.refused(changed(principal="", reason="token_missing", status=401))

@@ -16,7 +16,7 @@ import uvloop
 
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
-from signproxy.transfer.head import Body
+from signproxy.transfer.head import BodyFraming
 from signproxy.transfer.tls_channel import TlsChannel
 from tests.authority import Authority
 
@@ -134,14 +134,14 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that nobody announces."""
+    """Wait for something that is not announced."""
     while not condition():  # noqa: ASYNC110 - the point of it
         await asyncio.sleep(0.001)
 
 
 async def read_all(channel: Channel, count: int) -> bytes:
     """Return exactly so many bytes of a channel."""
-    body = Incoming(channel, Body.SIZED, count, idle=SECONDS)
+    body = Incoming(channel, BodyFraming.SIZED, count, idle=SECONDS)
     pieces: list[bytes] = []
     while not body.ended:
         pieces.append(await body.read())

@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.faults import BodyInvalid, MessageFault, SourceStalled, Truncated
-from signproxy.transfer.head import Body
+from signproxy.transfer.head import BodyFraming
 from tests.transfer.rig import LOOPS, SECONDS, connected, read_all, run
 
 
@@ -20,9 +20,9 @@ async def _whole(body: Incoming) -> bytes:
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize(
     ("body", "length", "wire"),
-    ((Body.SIZED, 5, b"abcde"), (Body.CHUNKED, 0, b"2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n")),
+    ((BodyFraming.SIZED, 5, b"abcde"), (BodyFraming.CHUNKED, 0, b"2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n")),
 )
-def test_the_next_message_is_left_alone(loop: str, body: Body, length: int, wire: bytes) -> None:
+def test_the_next_message_is_left_alone(loop: str, body: BodyFraming, length: int, wire: bytes) -> None:
     """A byte too many is missing in the next request, and what is left over becomes one."""
 
     async def main() -> None:
@@ -42,7 +42,7 @@ def test_no_body_waits_for_nothing() -> None:
 
     async def main() -> None:
         async with connected() as (near, _):
-            for body in (Incoming(near, Body.NONE), Incoming(near, Body.SIZED, 0)):
+            for body in (Incoming(near, BodyFraming.NONE), Incoming(near, BodyFraming.SIZED, 0)):
                 assert body.ended
                 assert body.left == 0
                 assert await body.read() == b""
@@ -50,8 +50,8 @@ def test_no_body_waits_for_nothing() -> None:
     run("asyncio", main())
 
 
-@pytest.mark.parametrize("body", (Body.SIZED, Body.CHUNKED))
-def test_a_body_that_breaks_off_is_no_body(body: Body) -> None:
+@pytest.mark.parametrize("body", (BodyFraming.SIZED, BodyFraming.CHUNKED))
+def test_a_body_that_breaks_off_is_no_body(body: BodyFraming) -> None:
     """Half an object that passes for a whole one is found years later."""
 
     async def main() -> None:
@@ -72,13 +72,13 @@ def test_the_end_of_the_connection_ends_only_what_it_may() -> None:
 
     async def main() -> None:
         async with connected() as (near, far):
-            incoming = Incoming(near, Body.UNTIL_CLOSE, idle=SECONDS)
+            incoming = Incoming(near, BodyFraming.UNTIL_CLOSE, idle=SECONDS)
             far.write(b"abc")
             far.close()
             assert await _whole(incoming) == b"abc"
             assert incoming.ended
         async with connected() as (near, far):
-            incoming = Incoming(near, Body.UNTIL_CLOSE, idle=SECONDS)
+            incoming = Incoming(near, BodyFraming.UNTIL_CLOSE, idle=SECONDS)
             far.abort()
             with pytest.raises(ConnectionResetError):
                 await _whole(incoming)
@@ -92,7 +92,7 @@ def test_broken_framing_stays_broken() -> None:
 
     async def main() -> None:
         async with connected() as (near, far):
-            incoming = Incoming(near, Body.CHUNKED, idle=0.05)
+            incoming = Incoming(near, BodyFraming.CHUNKED, idle=0.05)
             with pytest.raises(SourceStalled):
                 await incoming.read()
             far.write(b"5;x\r\nabcde\r\n0\r\n\r\n")
@@ -109,7 +109,7 @@ def test_a_body_is_written_as_announced() -> None:
 
     async def main() -> None:
         async with connected() as (near, far):
-            sized = Outgoing(near, Body.SIZED, 5)
+            sized = Outgoing(near, BodyFraming.SIZED, 5)
             await sized.write(b"abc")
             with pytest.raises(BodyInvalid) as raised:
                 await sized.end()
@@ -119,12 +119,12 @@ def test_a_body_is_written_as_announced() -> None:
             assert raised.value.fault is MessageFault.BODY_TOO_LONG
             await sized.write(memoryview(b"de"))
             await sized.end()
-            chunked = Outgoing(near, Body.CHUNKED)
+            chunked = Outgoing(near, BodyFraming.CHUNKED)
             await chunked.write(b"")
             await chunked.write(bytearray(b"x" * 26))
             await chunked.end()
             await chunked.end()
-            for ended in (sized, chunked, Outgoing(near, Body.NONE)):
+            for ended in (sized, chunked, Outgoing(near, BodyFraming.NONE)):
                 with pytest.raises(BodyInvalid):
                     ended.send(b"a")
             expected = b"abcde1a\r\n" + b"x" * 26 + b"\r\n0\r\n\r\n"
@@ -134,12 +134,12 @@ def test_a_body_is_written_as_announced() -> None:
 
 
 def test_a_piece_may_change_once_it_is_written() -> None:
-    """Pieces are lent by whoever reads into the same memory again."""
+    """Pieces are lent by a reader that reads into the same memory again."""
 
     async def main() -> None:
         async with connected() as (near, far):
             memory = bytearray(b"a" * 1000)
-            outgoing = Outgoing(near, Body.UNTIL_CLOSE)
+            outgoing = Outgoing(near, BodyFraming.UNTIL_CLOSE)
             outgoing.send(memoryview(memory))
             memory[:] = b"b" * 1000
             await outgoing.end()

@@ -44,7 +44,7 @@ def test_heads_and_what_follows_them_are_told_apart(loop: str, wire: Wire) -> No
     ((b"a" * HEAD_LIMIT, MessageFault.HEAD_TOO_LARGE), (b"GET / HTTP/1.1\nHost: a\n\n", MessageFault.LINE_ENDING)),
 )
 def test_what_cannot_become_a_head_is_not_waited_for(data: bytes, fault: MessageFault) -> None:
-    """Whoever sends no end of a head holds a connection, and all that he sent, for as long as he likes."""
+    """A client that sends no end of a head would hold a connection, and all that it sent, without a limit."""
 
     async def main() -> None:
         async with connected() as (near, far):
@@ -105,7 +105,7 @@ def test_a_head_that_breaks_off_is_told_from_the_end(loop: str) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("wire", Wire)
-def test_what_nobody_wants_yet_is_bounded(loop: str, wire: Wire) -> None:
+def test_what_is_not_wanted_yet_is_bounded(loop: str, wire: Wire) -> None:
     """A client that sends without being asked fills its own buffers, not the sidecar's."""
     data = os.urandom(4 * 1024 * 1024)
 
@@ -123,7 +123,7 @@ def test_what_nobody_wants_yet_is_bounded(loop: str, wire: Wire) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("wire", Wire)
-def test_writing_waits_for_whoever_reads(loop: str, wire: Wire) -> None:
+def test_writing_waits_for_the_reader(loop: str, wire: Wire) -> None:
     """More written than is read is memory that a slow client makes the sidecar keep."""
     data = bytes(8 * 1024 * 1024)
 
@@ -150,7 +150,7 @@ def test_writing_waits_for_whoever_reads(loop: str, wire: Wire) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("what", ("bytes", "end", "reset"))
 def test_a_parked_connection_ends_with_whatever_comes(loop: str, what: str) -> None:
-    """What a store says unasked would be read as the answer to the next request, somebody else's."""
+    """What a store says unasked would be read as the answer to the next request, another caller's."""
 
     async def main() -> None:
         async with connected() as (near, far):
@@ -258,7 +258,7 @@ def test_two_tasks_cannot_wait_for_the_same() -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("wire", Wire)
 def test_memory_may_change_once_it_was_given_to_be_sent(loop: str, wire: Wire) -> None:
-    """Pieces stand in memory that all connections read into: what waits to be sent must be nobody else's by then."""
+    """Pieces stand in memory that all connections read into: what waits to be sent must have no other owner by then."""
 
     async def main() -> None:
         async with connected(wire, small=True) as (near, far):
@@ -280,7 +280,7 @@ def test_memory_may_change_once_it_was_given_to_be_sent(loop: str, wire: Wire) -
                     await asyncio.sleep(0.001)
 
             with pytest.raises(ConnectionError):
-                # A connection may be half closed: that nobody takes anything shows when it is sent.
+                # A connection may be half closed: that nothing is taken shows when it is sent.
                 await pour()
 
     run(loop, main())

@@ -77,7 +77,7 @@ def test_chunks_are_decoded_wherever_they_are_cut(chunks: list[bytes], behind: b
 
 @given(st.binary(max_size=60), st.data())
 def test_whatever_comes_is_judged_alike_in_one_piece_and_byte_by_byte(junk: bytes, data: st.DataObject) -> None:
-    """An attacker chooses the packets: a fault that only one cut shows is a fault that he avoids."""
+    """An attacker chooses the packets: a fault that only one cut shows is a fault that an attacker avoids."""
     wire = data.draw(st.sampled_from((b"", b"5\r\nabcde\r\n", b"0\r\n", b"3\r\nab"))) + junk
     outcomes: list[object] = []
     for pieces in ([wire], [wire[at : at + 1] for at in range(len(wire))]):

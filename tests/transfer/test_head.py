@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from signproxy.transfer.faults import MessageFault as Fault
 from signproxy.transfer.faults import MessageInvalid
-from signproxy.transfer.head import Body, RequestHead, ResponseHead, read_request_head, read_response_head
+from signproxy.transfer.head import BodyFraming, RequestHead, ResponseHead, read_request_head, read_response_head
 from signproxy.transfer.heads import RequestHeads
 from signproxy.transfer.refusal import HEAD_LIMIT, HEADERS_LIMIT, TARGET_LIMIT
 
@@ -52,7 +52,7 @@ SMUGGLING: tuple[tuple[str, bytes, Fault], ...] = (
     ("empty", PUT + b"Transfer-Encoding:\r\n", Fault.CODING_UNKNOWN),
     ("repeated", PUT + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n", Fault.CODING_REPEATED),
     ("chunks in 1.0", PUT.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n", Fault.CODING_IN_1_0),
-    # Names that are another header's to somebody.
+    # Names that are another header's to some reader.
     ("a blank before the colon", PUT + b"Content-Length : 5\r\n", Fault.BLANK_IN_NAME),
     ("a tab before the colon", PUT + b"Transfer-Encoding\t: chunked\r\n", Fault.BLANK_IN_NAME),
     ("a line feed in a name", PUT + b"X: y\nTransfer-Encoding: chunked\r\n", Fault.LINE_ENDING),
@@ -111,7 +111,7 @@ SMUGGLING: tuple[tuple[str, bytes, Fault], ...] = (
 
 @pytest.mark.parametrize(("data", "fault"), [row[1:] for row in SMUGGLING], ids=[row[0] for row in SMUGGLING])
 def test_an_attempt_at_smuggling_is_refused(data: bytes, fault: Fault) -> None:
-    """The next hop reads another request out of it: one that nobody has judged."""
+    """The next hop reads another request out of it: one that was not judged."""
     with pytest.raises(MessageInvalid) as raised:
         read_request_head(data + b"\r\n")
     assert raised.value.fault is fault
@@ -137,7 +137,7 @@ def test_a_head_is_read_as_it_was_sent() -> None:
     )  # fmt: skip
     assert head.get("accept") == "a, b"
     assert head.get("absent") is None
-    assert (head.body, head.length, head.closes, head.expects_continue) == (Body.NONE, 0, False, False)
+    assert (head.body, head.length, head.closes, head.expects_continue) == (BodyFraming.NONE, 0, False, False)
 
 
 def test_values_that_are_one_to_s3_are_one_from_here_on() -> None:
@@ -158,35 +158,43 @@ def test_values_that_are_one_to_s3_are_one_from_here_on() -> None:
 @pytest.mark.parametrize(
     ("lines", "start", "expected"),
     (
-        (("Content-Length: 0",), "PUT / HTTP/1.1", (Body.SIZED, 0, False, False)),
-        (("Content-Length: 0",), "GET / HTTP/1.1", (Body.SIZED, 0, False, False)),
-        (("Content-Length: 5", "Expect: 100-Continue"), "PUT / HTTP/1.1", (Body.SIZED, 5, True, False)),
-        (("Transfer-Encoding: chunked", "Expect: 100-continue"), "PUT / HTTP/1.1", (Body.CHUNKED, 0, True, False)),
-        # There is nothing to wait for, or nobody who knows the answer.
-        (("Content-Length: 0", "Expect: 100-continue"), "PUT / HTTP/1.1", (Body.SIZED, 0, False, False)),
-        (("Content-Length: 5", "Expect: 100-continue"), "PUT / HTTP/1.0", (Body.SIZED, 5, False, True)),
-        (("Connection: close",), "GET / HTTP/1.1", (Body.NONE, 0, False, True)),
-        (("Connection: TE, Close",), "GET / HTTP/1.1", (Body.NONE, 0, False, True)),
-        (("Connection: Keep-Alive",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
-        (("Connection: keep-alive",), "GET / HTTP/1.0", (Body.NONE, 0, False, True)),
+        (("Content-Length: 0",), "PUT / HTTP/1.1", (BodyFraming.SIZED, 0, False, False)),
+        (("Content-Length: 0",), "GET / HTTP/1.1", (BodyFraming.SIZED, 0, False, False)),
+        (("Content-Length: 5", "Expect: 100-Continue"), "PUT / HTTP/1.1", (BodyFraming.SIZED, 5, True, False)),
+        (
+            ("Transfer-Encoding: chunked", "Expect: 100-continue"),
+            "PUT / HTTP/1.1",
+            (BodyFraming.CHUNKED, 0, True, False),
+        ),
+        # There is nothing to wait for, or no party that knows the answer.
+        (("Content-Length: 0", "Expect: 100-continue"), "PUT / HTTP/1.1", (BodyFraming.SIZED, 0, False, False)),
+        (("Content-Length: 5", "Expect: 100-continue"), "PUT / HTTP/1.0", (BodyFraming.SIZED, 5, False, True)),
+        (("Connection: close",), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, True)),
+        (("Connection: TE, Close",), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, True)),
+        (("Connection: Keep-Alive",), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, False)),
+        (("Connection: keep-alive",), "GET / HTTP/1.0", (BodyFraming.NONE, 0, False, True)),
         # An element of a list may be empty, and counts for nothing (RFC 9110, 5.6.1).
-        (("Connection:",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
-        (("Connection: ,\t,",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
-        (("Connection: keep-alive,",), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
-        (("Connection: , close ,",), "GET / HTTP/1.1", (Body.NONE, 0, False, True)),
-        (("Connection: keep-alive", "Connection:"), "GET / HTTP/1.1", (Body.NONE, 0, False, False)),
-        (("Content-Length: 5",), "DELETE / HTTP/1.1", (Body.SIZED, 5, False, False)),
+        (("Connection:",), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, False)),
+        (("Connection: ,\t,",), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, False)),
+        (("Connection: keep-alive,",), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, False)),
+        (("Connection: , close ,",), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, True)),
+        (("Connection: keep-alive", "Connection:"), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, False)),
+        (("Content-Length: 5",), "DELETE / HTTP/1.1", (BodyFraming.SIZED, 5, False, False)),
         # Offers and expectations that a server may ignore: HTTP/1.1 goes on.
         (
             ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"),
             "GET / HTTP/1.1",
-            (Body.NONE, 0, False, False),
+            (BodyFraming.NONE, 0, False, False),
         ),
-        (("Connection: upgrade, close", "Upgrade: websocket"), "GET / HTTP/1.1", (Body.NONE, 0, False, True)),
-        (("Upgrade: h2c", "Content-Length: 5", "Expect: 100-continue"), "PUT / HTTP/1.1", (Body.SIZED, 5, True, False)),
-        (("Content-Length: 5", "Expect:"), "PUT / HTTP/1.1", (Body.SIZED, 5, False, False)),
-        (("Content-Length: 5", "Expect: 200-ok"), "PUT / HTTP/1.1", (Body.SIZED, 5, False, False)),
-        (("Content-Length: 5", "Expect: 100-continue, x"), "PUT / HTTP/1.1", (Body.SIZED, 5, False, False)),
+        (("Connection: upgrade, close", "Upgrade: websocket"), "GET / HTTP/1.1", (BodyFraming.NONE, 0, False, True)),
+        (
+            ("Upgrade: h2c", "Content-Length: 5", "Expect: 100-continue"),
+            "PUT / HTTP/1.1",
+            (BodyFraming.SIZED, 5, True, False),
+        ),
+        (("Content-Length: 5", "Expect:"), "PUT / HTTP/1.1", (BodyFraming.SIZED, 5, False, False)),
+        (("Content-Length: 5", "Expect: 200-ok"), "PUT / HTTP/1.1", (BodyFraming.SIZED, 5, False, False)),
+        (("Content-Length: 5", "Expect: 100-continue, x"), "PUT / HTTP/1.1", (BodyFraming.SIZED, 5, False, False)),
     ),
 )
 def test_framing_of_requests(lines: tuple[str, ...], start: str, expected: tuple[object, ...]) -> None:
@@ -228,7 +236,7 @@ def _padded(size: int) -> bytes:
     ids=("head", "target", "headers"),
 )
 def test_limits_hold_exactly(inside: bytes, outside: bytes, fault: Fault) -> None:
-    """A stranger's head costs memory before anybody knows who he is."""
+    """A stranger's head costs memory before the sender is known."""
     read_request_head(inside)
     with pytest.raises(MessageInvalid) as raised:
         read_request_head(outside)
@@ -270,22 +278,37 @@ def _response(status: str, *lines: str, method: str = "GET") -> ResponseHead:
 @pytest.mark.parametrize(
     ("status", "lines", "method", "expected"),
     (
-        ("HTTP/1.1 200 OK", ("Content-Length: 5",), "GET", (200, "OK", Body.SIZED, 5, False)),
-        ("HTTP/1.1 200", ("Content-Length: 0",), "GET", (200, "", Body.SIZED, 0, False)),
-        ("HTTP/1.1 200 ", ("Transfer-Encoding: chunked",), "GET", (200, "", Body.CHUNKED, 0, False)),
-        ("HTTP/1.1 200 OK", (), "GET", (200, "OK", Body.UNTIL_CLOSE, 0, True)),
-        ("HTTP/1.0 200 OK", ("Content-Length: 5",), "GET", (200, "OK", Body.SIZED, 5, True)),
-        ("HTTP/1.1 200 OK", ("Content-Length: 5", "Connection: x, Close"), "GET", (200, "OK", Body.SIZED, 5, True)),
-        ("HTTP/1.1 200 OK", ("Content-Length: 5", "Connection: , close,"), "GET", (200, "OK", Body.SIZED, 5, True)),
-        ("HTTP/1.1 200 OK", ("Content-Length: 5", "Connection:"), "GET", (200, "OK", Body.SIZED, 5, False)),
-        ("HTTP/1.1 200 OK", ("Content-Length: 5",), "HEAD", (200, "OK", Body.NONE, 0, False)),
-        ("HTTP/1.1 404 Not Found", ("Transfer-Encoding: chunked",), "HEAD", (404, "Not Found", Body.NONE, 0, False)),
-        ("HTTP/1.1 304 Not Modified", ("Content-Length: 5",), "GET", (304, "Not Modified", Body.NONE, 0, False)),
-        ("HTTP/1.1 204 No Content", ("Content-Length: 0",), "DELETE", (204, "No Content", Body.NONE, 0, False)),
+        ("HTTP/1.1 200 OK", ("Content-Length: 5",), "GET", (200, "OK", BodyFraming.SIZED, 5, False)),
+        ("HTTP/1.1 200", ("Content-Length: 0",), "GET", (200, "", BodyFraming.SIZED, 0, False)),
+        ("HTTP/1.1 200 ", ("Transfer-Encoding: chunked",), "GET", (200, "", BodyFraming.CHUNKED, 0, False)),
+        ("HTTP/1.1 200 OK", (), "GET", (200, "OK", BodyFraming.UNTIL_CLOSE, 0, True)),
+        ("HTTP/1.0 200 OK", ("Content-Length: 5",), "GET", (200, "OK", BodyFraming.SIZED, 5, True)),
+        (
+            "HTTP/1.1 200 OK",
+            ("Content-Length: 5", "Connection: x, Close"),
+            "GET",
+            (200, "OK", BodyFraming.SIZED, 5, True),
+        ),
+        (
+            "HTTP/1.1 200 OK",
+            ("Content-Length: 5", "Connection: , close,"),
+            "GET",
+            (200, "OK", BodyFraming.SIZED, 5, True),
+        ),
+        ("HTTP/1.1 200 OK", ("Content-Length: 5", "Connection:"), "GET", (200, "OK", BodyFraming.SIZED, 5, False)),
+        ("HTTP/1.1 200 OK", ("Content-Length: 5",), "HEAD", (200, "OK", BodyFraming.NONE, 0, False)),
+        (
+            "HTTP/1.1 404 Not Found",
+            ("Transfer-Encoding: chunked",),
+            "HEAD",
+            (404, "Not Found", BodyFraming.NONE, 0, False),
+        ),
+        ("HTTP/1.1 304 Not Modified", ("Content-Length: 5",), "GET", (304, "Not Modified", BodyFraming.NONE, 0, False)),
+        ("HTTP/1.1 204 No Content", ("Content-Length: 0",), "DELETE", (204, "No Content", BodyFraming.NONE, 0, False)),
         # Some servers send one nevertheless.
-        ("HTTP/1.1 204 No Content", ("Content-Length: 5",), "DELETE", (204, "No Content", Body.NONE, 0, True)),
-        ("HTTP/1.1 204 x", ("Transfer-Encoding: chunked",), "DELETE", (204, "x", Body.NONE, 0, True)),
-        ("HTTP/1.1 100 Continue", (), "PUT", (100, "Continue", Body.NONE, 0, False)),
+        ("HTTP/1.1 204 No Content", ("Content-Length: 5",), "DELETE", (204, "No Content", BodyFraming.NONE, 0, True)),
+        ("HTTP/1.1 204 x", ("Transfer-Encoding: chunked",), "DELETE", (204, "x", BodyFraming.NONE, 0, True)),
+        ("HTTP/1.1 100 Continue", (), "PUT", (100, "Continue", BodyFraming.NONE, 0, False)),
     ),
 )
 def test_framing_of_answers(status: str, lines: tuple[str, ...], method: str, expected: tuple[object, ...]) -> None:
@@ -333,7 +356,7 @@ def test_headers_of_answers_may_be_repeated() -> None:
     ),
 )
 def test_an_answer_that_can_be_read_in_two_ways_is_refused(status: str, lines: tuple[str, ...], fault: Fault) -> None:
-    """A store, or whoever stands in for it, must not be able to answer the next caller's request."""
+    """A store, or a server that stands in for it, must not be able to answer the next caller's request."""
     with pytest.raises(MessageInvalid) as raised:
         _response(status, *lines)
     assert raised.value.fault is fault

@@ -6,7 +6,7 @@ import pytest
 
 from signproxy.transfer.faults import MessageFault as Fault
 from signproxy.transfer.faults import MessageInvalid
-from signproxy.transfer.head import Body, read_request_head, read_response_head
+from signproxy.transfer.head import BodyFraming, read_request_head, read_response_head
 from signproxy.transfer.heads import RequestHeads, ResponseHeads
 from signproxy.transfer.refusal import HEAD_LIMIT, TARGET_LIMIT
 
@@ -68,7 +68,7 @@ def test_what_tells_of_the_body_is_told_anew() -> None:
     heads = RequestHeads()
     heads.read(b"PUT /b/k HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
     head = heads.read(b"PUT /b/k HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\nExpect: 200-ok\r\n\r\n")
-    assert (head.body, head.length, head.expects_continue) == (Body.SIZED, 7, False)
+    assert (head.body, head.length, head.expects_continue) == (BodyFraming.SIZED, 7, False)
     with pytest.raises(MessageInvalid) as raised:
         heads.read(b"PUT /b/k HTTP/1.1\r\nHost: a\r\nContent-Length: 07\r\nExpect: 200-ok\r\n\r\n")
     assert raised.value.fault is Fault.LENGTH_MALFORMED

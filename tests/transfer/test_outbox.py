@@ -50,7 +50,7 @@ def test_what_was_to_be_sent_soon_is_sent_before_the_end(loop: str, wire: Wire) 
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("wire", Wire)
-def test_a_connection_that_is_lost_takes_nobody_else_s_messages_along(loop: str, wire: Wire) -> None:
+def test_a_connection_that_is_lost_takes_no_other_s_messages_along(loop: str, wire: Wire) -> None:
     """One client that goes away would cost all others their answers."""
 
     async def main() -> None:

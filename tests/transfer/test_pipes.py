@@ -31,7 +31,7 @@ def test_an_empty_pipe_is_lent_again(pool: Pipes) -> None:
     pool.give_back(first, 0)
 
 
-def test_what_was_left_in_a_pipe_reaches_nobody(pool: Pipes) -> None:
+def test_what_was_left_in_a_pipe_reaches_no_reader(pool: Pipes) -> None:
     """The rest of an aborted object in the middle of another caller's is the worst that a proxy can do."""
     first = pool.borrow()
     assert first is not None

@@ -21,7 +21,7 @@ from signproxy.transfer.faults import (
     TargetStalled,
     Truncated,
 )
-from signproxy.transfer.head import Body
+from signproxy.transfer.head import BodyFraming
 from signproxy.transfer.pump import SPLICED_FROM, pump
 from tests.transfer.rig import LOOPS, SECONDS, Ends, Wire, connected, descriptors, read_all, run, until
 
@@ -41,8 +41,8 @@ class Way:
         self.counted += moved
 
     async def sized(self, length: int, *, promised: int | None = None, idle: float = SECONDS) -> None:
-        source = Incoming(self.origin.near, Body.SIZED, length)
-        target = Outgoing(self.sink.near, Body.SIZED, length if promised is None else promised)
+        source = Incoming(self.origin.near, BodyFraming.SIZED, length)
+        target = Outgoing(self.sink.near, BodyFraming.SIZED, length if promised is None else promised)
         await pump(source, target, idle=idle, counted=self.count)
 
 
@@ -79,7 +79,7 @@ def spliced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("origin", Wire)
 @pytest.mark.parametrize("sink", Wire)
 def test_bodies_of_all_sizes_follow_each_other(loop: str, origin: Wire, sink: Wire) -> None:
-    """One byte too many or too few, and the next request on the connection is made of somebody's data."""
+    """One byte too many or too few, and the next request on the connection is made of a body's bytes."""
 
     async def main() -> None:
         async with connected(origin) as first, connected(sink) as second:
@@ -132,7 +132,7 @@ def test_what_was_received_already_goes_before_the_rest(loop: str) -> None:
 def test_without_splice_bodies_move_through_memory(
     loop: str, obstacle: str, monkeypatch: pytest.MonkeyPatch, spliced: list[int]
 ) -> None:
-    """A user with all the pipes that he may have, or a sandbox without splice, must not break large objects."""
+    """A user with all the pipes that the kernel allows, or a sandbox without splice, must not break large objects."""
     real = os.splice
 
     def refusing(source: int, target: int, count: int, flags: int) -> int:
@@ -168,10 +168,10 @@ def test_chunks_are_framed_anew(loop: str, size: int) -> None:
 
     async def main() -> None:
         async with connected() as first, connected() as second:
-            out = Outgoing(first.far, Body.CHUNKED)
-            source = Incoming(first.near, Body.CHUNKED)
-            target = Outgoing(second.near, Body.CHUNKED)
-            arriving = Incoming(second.far, Body.CHUNKED)
+            out = Outgoing(first.far, BodyFraming.CHUNKED)
+            source = Incoming(first.near, BodyFraming.CHUNKED)
+            target = Outgoing(second.near, BodyFraming.CHUNKED)
+            arriving = Incoming(second.far, BodyFraming.CHUNKED)
             moving = asyncio.create_task(pump(source, target, idle=SECONDS, counted=lambda _: None))
             for at in range(0, size, 50_001):
                 await out.write(PATTERN[at : min(size, at + 50_001)])
@@ -193,9 +193,9 @@ def test_a_body_that_ends_with_its_connection_is_whole(loop: str) -> None:
 
     async def main() -> None:
         async with connected() as first, connected() as second:
-            source = Incoming(first.near, Body.UNTIL_CLOSE)
-            target = Outgoing(second.near, Body.CHUNKED)
-            arriving = Incoming(second.far, Body.CHUNKED)
+            source = Incoming(first.near, BodyFraming.UNTIL_CLOSE)
+            target = Outgoing(second.near, BodyFraming.CHUNKED)
+            arriving = Incoming(second.far, BodyFraming.CHUNKED)
             moving = asyncio.create_task(pump(source, target, idle=SECONDS, counted=lambda _: None))
             first.far.write(PATTERN[:300_000])
             first.far.close()
@@ -244,12 +244,15 @@ def test_an_approved_body_passes(loop: str, size: int, spliced: list[int]) -> No
             way = Way(first, second)
             first.far.write(PATTERN[:size])
             inspect = Hashed(size, hashlib.sha256(PATTERN[:size]).digest())
-            source, target = Incoming(first.near, Body.SIZED, size), Outgoing(second.near, Body.SIZED, size)
+            source, target = (
+                Incoming(first.near, BodyFraming.SIZED, size),
+                Outgoing(second.near, BodyFraming.SIZED, size),
+            )
             moving = asyncio.create_task(pump(source, target, idle=SECONDS, counted=way.count, inspect=inspect))
             assert await read_all(second.far, size) == PATTERN[:size]
             await moving
             assert way.counted == size
-            # What the kernel moves nobody can look at.
+            # What the kernel moves cannot be looked at.
             assert spliced == []
 
     run(loop, main())
@@ -264,7 +267,10 @@ def test_a_refused_body_stays_incomplete(loop: str, size: int) -> None:
         async with connected() as first, connected() as second:
             way = Way(first, second)
             first.far.write(PATTERN[:size])
-            source, target = Incoming(first.near, Body.SIZED, size), Outgoing(second.near, Body.SIZED, size)
+            source, target = (
+                Incoming(first.near, BodyFraming.SIZED, size),
+                Outgoing(second.near, BodyFraming.SIZED, size),
+            )
             arriving = asyncio.create_task(_count(second))
             with pytest.raises(LookupError):
                 await pump(
@@ -304,7 +310,10 @@ def test_a_promised_length_is_kept(promised: int, fault: MessageFault | None) ->
         async with connected() as first, connected() as second:
             first.far.write(b"abcde")
             await until(lambda: first.near.unread() == 5)
-            source, target = Incoming(first.near, Body.SIZED, 5), Outgoing(second.near, Body.SIZED, promised)
+            source, target = (
+                Incoming(first.near, BodyFraming.SIZED, 5),
+                Outgoing(second.near, BodyFraming.SIZED, promised),
+            )
             moving = pump(source, target, idle=SECONDS, counted=lambda _: None, inspect=Doubled())
             if fault is None:
                 await moving
@@ -394,7 +403,7 @@ def test_a_source_that_ends_early_is_noticed(loop: str, sent: int, lane: str) ->
 @pytest.mark.parametrize("side", ("source", "target"))
 @pytest.mark.parametrize("how", ("reset", "closed here"))
 def test_a_connection_that_breaks_ends_the_transfer(loop: str, side: str, how: str, lane: str) -> None:
-    """Whoever waits for a body whose connection is gone waits for ever, and holds the other connection."""
+    """A reader of a body whose connection is gone would wait for ever, and hold the other connection."""
 
     async def main() -> None:
         async with connected() as first, connected() as second:
@@ -468,8 +477,8 @@ def test_a_cancelled_transfer_leaves_nothing(loop: str, stalled: str, lane: str)
                     first.far.write(PATTERN)
                 else:
                     first.far.write(PATTERN[:100_000])
-                source = Incoming(first.near, Body.SIZED, LARGE)
-                target = Outgoing(second.near, Body.SIZED, LARGE)
+                source = Incoming(first.near, BodyFraming.SIZED, LARGE)
+                target = Outgoing(second.near, BodyFraming.SIZED, LARGE)
                 moving = asyncio.create_task(pump(source, target, idle=SECONDS, counted=lambda _: None))
                 await asyncio.sleep(0.05)
                 moving.cancel()

@@ -60,7 +60,7 @@ async def read_whole(channel: TlsChannel) -> bytes:
 
 @contextlib.asynccontextmanager
 async def between(port: int, change: Callable[[bytes], bytes]) -> AsyncIterator[int]:
-    """Pass on what goes to a port, and let somebody change what comes from it; nothing at all ends the connection."""
+    """Pass on what goes to a port, and let a function change what comes from it; nothing at all ends the connection."""
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", port)
@@ -131,7 +131,7 @@ def test_a_receiver_that_wants_no_more_stops_the_sender(loop: str) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_an_end_that_nobody_said_is_a_break(loop: str) -> None:
+def test_an_end_that_was_not_said_is_a_break(loop: str) -> None:
     """Anybody on the way can end a connection: an answer that ends with it would look whole, and be cut."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -202,7 +202,7 @@ def test_what_was_changed_on_its_way_is_never_handed_on(loop: str) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_nobody_else_is_taken_for_the_store(loop: str) -> None:
+def test_no_other_server_is_taken_for_the_store(loop: str) -> None:
     """Another name, another authority, no TLS at all, or an end before it is there: no request may go there."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

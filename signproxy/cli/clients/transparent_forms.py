@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from signproxy.cli.clients.formats import Format
 from signproxy.cli.clients.token import TokenSource
 from signproxy.cli.clients.transparent import PROFILE, S3Site, Transparent
-from signproxy.cli.key_forms import Endpoint, KeyForm, command, profile
+from signproxy.cli.key_forms import KeyEndpoint, KeyForm, command, profile
 from signproxy.config.loopback import is_loopback
 from signproxy.errors import Finding, Invalid
 
@@ -98,7 +98,7 @@ def _boto3(site: S3Site, _token: TokenSource) -> Iterator[str]:
 
 def _profile(site: S3Site, token: TokenSource) -> Iterator[str]:
     words = command(site.public_url, token, _asked(site), KeyForm.PROCESS)
-    yield from profile(PROFILE, words, Endpoint(site.s3_url, site.region))
+    yield from profile(PROFILE, words, KeyEndpoint(site.s3_url, site.region))
 
 
 def _duckdb(site: S3Site, token: TokenSource) -> Iterator[str]:

@@ -14,7 +14,7 @@ from signproxy.inventory.changes.table_difference import GrantChanges, compare_t
 from signproxy.inventory.changes.volume_difference import compare_volumes
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
-from signproxy.s3.storage import Endpoint, Storage
+from signproxy.s3.storage import S3Endpoint, Storage
 
 
 def difference(old: PolicyState, new: PolicyState) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ def _shown(value: object) -> str:
             return str(value).lower()
         case Enum():
             return str(value.value)
-        case Endpoint():
+        case S3Endpoint():
             return f"{value.scheme}://{value.authority} ({', '.join(style.value for style in value.styles)})"
         case _:
             return f"'{value}'"

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from signproxy.policy.catalog import Binding, CatalogKind, MetadataLevel, Overlap, Overwrite
+from signproxy.policy.catalog import CatalogKind, MetadataLevel, Overlap, Overwrite, TableBinding
 from signproxy.policy.learning import Authorizer, TablesFrom
 from signproxy.s3.forwarded import KeyRules, OperationsAllowed
 from signproxy.s3.storage import OptIns, Stamp, StorageKind, Style
@@ -59,7 +59,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     kind: CatalogKind = CatalogKind.INTERNAL
     allow_external: bool = False
     metadata: MetadataLevel = MetadataLevel.PROTECTED
-    binding: Binding = Binding.STRICT
+    binding: TableBinding = TableBinding.STRICT
     overlap: Overlap = Overlap.FORBIDDEN
     overwrite: Overwrite = Overwrite.ALLOWED
     prefixes: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class GrantEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tr
     volume: str | None = None
 
 
-class Mode(Enum):
+class EnforcementMode(Enum):
     """What happens to what the policy refuses to a principal, on the way that can serve it all the same."""
 
     ENFORCE = "enforce"
@@ -128,7 +128,7 @@ class PrincipalEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
 
     roles: tuple[str, ...] = ()
     """Its principal roles, besides those that its token brings."""
-    mode: Mode | None = None
+    mode: EnforcementMode | None = None
     """Left out: `enforce`."""
 
 

@@ -7,9 +7,9 @@ from signproxy.inventory.declared.catalog_draft import CatalogDraft, caller_loca
 from signproxy.inventory.declared.document import (
     CATALOG_SWITCH,
     CatalogEntry,
+    EnforcementMode,
     GrantEntry,
     InventoryLine,
-    Mode,
     PolicyDocument,
     TableEntry,
     TableLine,
@@ -258,13 +258,13 @@ class PolicyDraft:
         return principals
 
     def _observed(self) -> frozenset[str]:
-        modes: dict[str, Mode] = {}
+        modes: dict[str, EnforcementMode] = {}
         for file, document in self._documents:
             for name, entry in document.principals.items():
                 if entry.mode is not None and modes.setdefault(name, entry.mode) is not entry.mode:
                     problem = f"contradicts another file, which says {modes[name].value!r}"
                     self._findings.add(file, path_of("principals", name, "mode"), problem)
-        return frozenset(name for name, mode in modes.items() if mode is Mode.OBSERVE)
+        return frozenset(name for name, mode in modes.items() if mode is EnforcementMode.OBSERVE)
 
     def _volumes(self) -> None:
         """Enter the volumes: before any grant, which may name one of another file."""

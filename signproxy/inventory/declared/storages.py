@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from signproxy.inventory.declared.document import StorageEntry
 from signproxy.policy.location import bucket_problem
-from signproxy.s3.storage import Endpoint, Storage, StorageKind, aws_endpoints
+from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, aws_endpoints
 
 # An origin and nothing else: a path, a query or user information would be ignored by some and not by others.
 _ORIGIN = re.compile(
@@ -24,7 +24,7 @@ def storage_of(name: str, entry: StorageEntry) -> Storage:
     """Return the storage that an entry declares; only meaningful where `storage_problems` yields nothing."""
     aws = entry.kind is StorageKind.AWS
     listed = tuple(
-        Endpoint(match[1], match[2], endpoint.styles)
+        S3Endpoint(match[1], match[2], endpoint.styles)
         for endpoint in entry.endpoints
         if (match := _ORIGIN.fullmatch(endpoint.url)) is not None
     )

@@ -20,7 +20,7 @@ TOLD_AT_MOST = 1_000
 """Alarms that are remembered as told; with more at a time the log is full of them anyway."""
 
 
-class Refusal(msgspec.Struct, frozen=True, gc=False):
+class SightingRefusal(msgspec.Struct, frozen=True, gc=False):
     """Why a sighting, or a part of it, is not believed; for operators alone."""
 
     reason: Reason
@@ -48,7 +48,7 @@ class Alarms:
         self.counts: dict[AlarmKind, int] = dict.fromkeys(AlarmKind, 0)
         """Since the start, for a metric."""
 
-    def sound(self, refusal: Refusal, now: float) -> None:
+    def sound(self, refusal: SightingRefusal, now: float) -> None:
         """Count a refusal, and log it unless that was done a short while ago."""
         kind = _KINDS.get(refusal.reason)
         if kind is None:

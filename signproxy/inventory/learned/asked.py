@@ -21,7 +21,7 @@ Holder = Table | LearnedTable | PersonalTable
 """The owner of what a request addresses: a table of the policy, a learned one, or one that is not live."""
 
 
-class Carried(Protocol):
+class SealedContext(Protocol):
     """What the caller brought back that signproxy had handed out and sealed."""
 
     @property
@@ -47,7 +47,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """The caller's own token."""
     recipient: Recipient | None
     """Whom the upstream answers; None where it is not asked at all."""
-    carried: Carried | None
+    carried: SealedContext | None
     now: float
 
     @property

@@ -26,7 +26,7 @@ _S3 = frozenset({"s3", "s3a", "s3n"})
 _UNIQUE = re.compile(r"[-_.](?:[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
 
 
-class Unvouched(msgspec.Struct, frozen=True, gc=False):
+class UnvouchedChoice(msgspec.Struct, frozen=True, gc=False):
     """A chosen place that the policy does not vouch for; the upstream's layout still may."""
 
     text: str
@@ -45,25 +45,25 @@ class ChosenPlaces:
 
     def of_table(
         self, catalog: Catalog, learning: Learning, table: TableId, texts: Iterable[str], principal: str, now: float
-    ) -> tuple[Unvouched, ...]:
+    ) -> tuple[UnvouchedChoice, ...]:
         """Return the places that were chosen for a table and that neither the policy nor its history vouches for.
 
         A place that no table of the catalog can have is left out: it is never believed. `principal` is the caller, or
         empty where it acts on another's rights.
         """
-        unvouched: list[Unvouched] = []
+        unvouched: list[UnvouchedChoice] = []
         for text in texts:
             if not may_be_s3(text):
                 continue
             location = _read(text)
             if location is None:
-                unvouched.append(Unvouched(text, None))
+                unvouched.append(UnvouchedChoice(text, None))
                 continue
             found = place_of(catalog, learning, str(location))
             if isinstance(found, Unbelieved) or is_operators(learning, location):
                 continue
             if not self._is_own(catalog, learning, table, found[1], principal, now):
-                unvouched.append(Unvouched(text, location))
+                unvouched.append(UnvouchedChoice(text, location))
         return tuple(unvouched)
 
     def _is_own(
@@ -94,20 +94,20 @@ class ChosenPlaces:
         )
 
 
-def of_namespace(catalog: Catalog, learning: Learning, texts: Iterable[str]) -> tuple[Unvouched, ...]:
+def of_namespace(catalog: Catalog, learning: Learning, texts: Iterable[str]) -> tuple[UnvouchedChoice, ...]:
     """Return the places that were chosen for a namespace and that the policy does not vouch for.
 
     The upstream puts tables and namespaces below it, so that one around a root counts as well.
     """
-    unvouched: list[Unvouched] = []
+    unvouched: list[UnvouchedChoice] = []
     for text in texts:
         if not may_be_s3(text):
             continue
         location = _read(text, whole_bucket=True)
         if location is None:
-            unvouched.append(Unvouched(text, None))
+            unvouched.append(UnvouchedChoice(text, None))
         elif catalog.storage_of(location.bucket) is not None and not is_operators(learning, location):
-            unvouched.append(Unvouched(text, location))
+            unvouched.append(UnvouchedChoice(text, location))
     return tuple(unvouched)
 
 

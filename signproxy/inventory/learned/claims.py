@@ -6,7 +6,7 @@ import msgspec
 
 from signproxy.errors import Reason
 from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES, METADATA_PATH
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.sighting import TableFacts
 from signproxy.model import TableId
 from signproxy.policy.catalog import Catalog, Namespace, Place, Table, TableSettings
@@ -58,7 +58,7 @@ def location_in(text: str) -> Location | None:
         return None
 
 
-def outside_declared(catalog: Catalog, facts: TableFacts) -> Refusal | None:
+def outside_declared(catalog: Catalog, facts: TableFacts) -> SightingRefusal | None:
     """Return why nothing is signed at the place that the upstream gave a table which the policy declares elsewhere."""
     declared, location = catalog.table(facts.namespace, facts.name), location_in(facts.location)
     if declared is None or location is None:
@@ -66,7 +66,7 @@ def outside_declared(catalog: Catalog, facts: TableFacts) -> Refusal | None:
     if any(location.bucket == each.bucket and location.prefix.startswith(each.prefix) for each in declared.places):
         return None
     detail = f"{str(location)!r} is none of the locations that the policy declares for the table"
-    return Refusal(Reason.LOCATION_DISPUTED, detail, declared.id)
+    return SightingRefusal(Reason.LOCATION_DISPUTED, detail, declared.id)
 
 
 def is_astray(facts: TableFacts) -> bool:
@@ -82,11 +82,11 @@ def is_astray(facts: TableFacts) -> bool:
     return folder is None or not (folder == location or location.contains(folder))
 
 
-def unvouched_refusal(table: TableId, text: str) -> Refusal:
+def unvouched_refusal(table: TableId, text: str) -> SightingRefusal:
     """Return the refusal of a place that has no voucher."""
     whose = f"table {table.name!r}" if table.name else "the namespace"
     detail = f"{text[:1024]!r} was chosen by a caller for {whose}; neither the upstream nor the policy vouches for it"
-    return Refusal(Reason.LOCATION_UNVOUCHED, detail, table)
+    return SightingRefusal(Reason.LOCATION_UNVOUCHED, detail, table)
 
 
 def listing_of(learning: Learning, table: TableId, uuid: str) -> Listing | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from signproxy.errors import Reason
 from signproxy.inventory.declared.overlap import beside, declared_at, is_shared, listed_at
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.claims import Unbelieved, place_of, table_of
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable
 from signproxy.inventory.learned.personal import PersonalTables
@@ -138,17 +138,17 @@ class Ground:
         holdings.places.remove(table.place.bucket, table.place.prefix, table)
         del self._recent[table.serial]
 
-    def judge(self, catalog: Catalog, learning: Learning, table: LearnedTable) -> Refusal | None:
+    def judge(self, catalog: Catalog, learning: Learning, table: LearnedTable) -> SightingRefusal | None:
         """Judge a table that is held by the policy in force; one that it does not stand is forgotten."""
         table.turn = self.turn
         table.standing = None
         if catalog.table(table.id.namespace, table.id.name) is not None:
             self.forget(table)
-            return Refusal(Reason.TABLE_UNKNOWN, "the policy declares a table of this name", table.id)
+            return SightingRefusal(Reason.TABLE_UNKNOWN, "the policy declares a table of this name", table.id)
         found = place_of(catalog, learning, str(table.first))
         if isinstance(found, Unbelieved):
             self.forget(table)
-            return Refusal(found.reason, found.detail, table.id)
+            return SightingRefusal(found.reason, found.detail, table.id)
         table.place = found[1]
         refusal = self.dispute(catalog, table.id, table.place, table.serial)
         if refusal is not None:
@@ -159,12 +159,12 @@ class Ground:
 
     def judge_personal(
         self, catalog: Catalog, learning: Learning, record: PersonalTable, *, exclusive: bool
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Judge a staged or dropped table by the policy in force and by the tables that are held; it stays kept."""
         record.turn = self.turn
         found = place_of(catalog, learning, str(record.location))
         if isinstance(found, Unbelieved):
-            return Refusal(found.reason, found.detail, record.id)
+            return SightingRefusal(found.reason, found.detail, record.id)
         record.place = found[1]
         refusal = self.dispute(catalog, record.id, record.place, exclusive=exclusive)
         if refusal is None:
@@ -185,7 +185,7 @@ class Ground:
         *,
         exclusive: bool = False,
         former: LearnedTable | None = None,
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Return why a place is another table's: one of the policy, or one that was learned before `serial`.
 
         None as serial comes after all that were learned. `exclusive` counts even where locations may overlap.
@@ -197,18 +197,18 @@ class Ground:
             owner = declared_at(other, place) or listed_at(other, place, identity)
             if owner is not None:
                 detail = f"{str(place)!r} meets a location that the policy gives to table {str(owner)!r}"
-                return Refusal(Reason.LOCATION_DISPUTED, detail, identity)
+                return SightingRefusal(Reason.LOCATION_DISPUTED, detail, identity)
             holder = self._holder(other, place, serial, former)
             if holder is not None:
                 detail = (
                     f"{str(place)!r} meets {str(holder.place)!r} of table {str(holder.id)!r}, which was seen before"
                 )
-                return Refusal(Reason.LOCATION_DISPUTED, detail, identity, holder.id)
+                return SightingRefusal(Reason.LOCATION_DISPUTED, detail, identity, holder.id)
             for known in self.registry.conflicts(other.name, place, identity):
                 if self._is_registered(other, known) and (former is None or former.id != known.table):
                     whose = f"{str(known)!r} of table {str(known.table)!r}"
                     detail = f"{str(place)!r} meets {whose}, which was known before"
-                    return Refusal(Reason.LOCATION_DISPUTED, detail, identity, known.table)
+                    return SightingRefusal(Reason.LOCATION_DISPUTED, detail, identity, known.table)
         return None
 
     def around(self, catalog: Catalog, bucket: str) -> Iterator[Catalog]:

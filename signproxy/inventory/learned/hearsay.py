@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 
-from signproxy.inventory.learned.alarms import Refusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 
 AT_MOST = 20_000
 """Denials; some 300 bytes each. Made-up names push out made-up names."""
@@ -20,17 +20,17 @@ class Denials:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._held: OrderedDict[tuple[str, str], dict[str, tuple[float, Refusal | None]]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], dict[str, tuple[float, SightingRefusal | None]]] = OrderedDict()
 
     def absent(self, catalog: str, key: str, who: str, now: float) -> None:
         """Remember that there is no table of this name for one caller."""
         self._add(catalog, key, who, now, None)
 
-    def refused(self, catalog: str, key: str, refusal: Refusal, now: float) -> None:
+    def refused(self, catalog: str, key: str, refusal: SightingRefusal, now: float) -> None:
         """Remember that the table of this name is not believed."""
         self._add(catalog, key, _ANYBODY, now, refusal)
 
-    def found(self, catalog: str, key: str, who: str, now: float) -> tuple[float, Refusal | None] | None:
+    def found(self, catalog: str, key: str, who: str, now: float) -> tuple[float, SightingRefusal | None] | None:
         """Return until when, and why, the table is not to be asked for again."""
         held = self._held.get((catalog, key))
         if held is None:
@@ -50,7 +50,7 @@ class Denials:
         for key in [key for key in self._held if key[0] == catalog]:
             del self._held[key]
 
-    def _add(self, catalog: str, key: str, who: str, now: float, refusal: Refusal | None) -> None:
+    def _add(self, catalog: str, key: str, who: str, now: float, refusal: SightingRefusal | None) -> None:
         held = self._held.setdefault((catalog, key), {})
         self._held.move_to_end((catalog, key))
         if len(held) >= _EACH_AT_MOST:

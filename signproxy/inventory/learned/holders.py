@@ -9,7 +9,7 @@ from signproxy.inventory.learned.asked import Asked, Holder, Missing, table_in
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable
 from signproxy.model import NamedTable, TableId
-from signproxy.policy.catalog import Binding, Overlap, Table
+from signproxy.policy.catalog import Overlap, Table, TableBinding
 from signproxy.policy.containment import addressed, contains_key, contains_prefix, is_prefix_list
 from signproxy.policy.table import table_key
 from signproxy.s3.operation import Access
@@ -28,7 +28,7 @@ class Holders:
         """Return the holders that must consent: the named table, or the keys' owners; with overlap, all of them."""
         target = asked.target
         keys = addressed(asked.request)
-        if isinstance(target, NamedTable) and asked.catalog.binding is Binding.STRICT:
+        if isinstance(target, NamedTable) and asked.catalog.binding is TableBinding.STRICT:
             return self._named(asked, target, keys)
         if isinstance(target, NamedTable) and not self._exists(asked, target):
             # A route of a table that was dropped, or never was, serves no caller, even where keys decide.

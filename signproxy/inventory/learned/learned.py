@@ -10,7 +10,7 @@ from typing import Protocol, assert_never
 import msgspec
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned.alarms import Alarms, Refusal
+from signproxy.inventory.learned.alarms import Alarms, SightingRefusal
 from signproxy.inventory.learned.claims import (
     Unbelieved,
     is_astray,
@@ -53,7 +53,7 @@ from signproxy.policy.learning import Authorizer, Learning
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import table_key
 
-__all__ = ["LearnedTables", "Refusal", "TableLoader"]
+__all__ = ["LearnedTables", "SightingRefusal", "TableLoader"]
 
 DEFAULT_FRESHNESS = Freshness()
 
@@ -97,7 +97,7 @@ class LearnedTables:
         self._serials = count(1)
         self.personal = PersonalGround(self.ground, freshness, self.alarms)
 
-    def take(self, sighting: Sighting, now: float, sent: float | None = None) -> Refusal | None:
+    def take(self, sighting: Sighting, now: float, sent: float | None = None) -> SightingRefusal | None:
         """Believe a sighting, and return what of it is not believed; `now` is Unix time.
 
         `sent` is when the call was sent that it answers: what it tells may be as old. None stands for `now`.
@@ -108,13 +108,15 @@ class LearnedTables:
             self.alarms.sound(refusal, now)
         return refusal
 
-    def consider(self, sighting: Sighting, now: float, sent: float | None = None) -> Refusal | None:
+    def consider(self, sighting: Sighting, now: float, sent: float | None = None) -> SightingRefusal | None:
         """Do as `take` does, but without an alarm: for a caller that first finds out whether another table stands."""
         catalog = self.ground.current().catalogs.get(sighting.catalog)
         learning = None if catalog is None else catalog.learning
         if catalog is None or learning is None:
             # Nothing is learned for a catalog that does not want it.
-            return Refusal(Reason.CATALOG_UNKNOWN, f"catalog {sighting.catalog!r} learns no tables", _id_of(sighting))
+            return SightingRefusal(
+                Reason.CATALOG_UNKNOWN, f"catalog {sighting.catalog!r} learns no tables", _id_of(sighting)
+            )
         match sighting:
             case Live():
                 return self._live(catalog, learning, sighting, now, now if sent is None else sent)
@@ -134,11 +136,11 @@ class LearnedTables:
                 assert_never(sighting)
         return None
 
-    def adopt(self, staged: Staged, now: float) -> Refusal | None:
+    def adopt(self, staged: Staged, now: float) -> SightingRefusal | None:
         """Believe a staged create that its principal carried here, once the upstream was asked for the table."""
         catalog = self.ground.current().catalogs[staged.catalog]
         if catalog.learning is None or self.personal.ended_at(staged.catalog, staged.facts) is not None:
-            return Refusal(Reason.TABLE_UNKNOWN, "the staged table has ended", _id(catalog, staged.facts))
+            return SightingRefusal(Reason.TABLE_UNKNOWN, "the staged table has ended", _id(catalog, staged.facts))
         return self._staged(catalog, catalog.learning, staged, now, checked_until=0.0)
 
     def answered(self, answered: Answered, now: float, sent: float) -> bool:
@@ -196,21 +198,25 @@ class LearnedTables:
         self.alarms.sound(refusal, now)
         return False
 
-    def _live(self, catalog: Catalog, learning: Learning, live: Live, now: float, sent: float) -> Refusal | None:
+    def _live(
+        self, catalog: Catalog, learning: Learning, live: Live, now: float, sent: float
+    ) -> SightingRefusal | None:
         facts = live.facts
         identity = _id(catalog, facts)
         if not is_sound(facts):
-            return Refusal(Reason.TABLE_UNKNOWN, "without a name, or too long to be kept", identity)
+            return SightingRefusal(Reason.TABLE_UNKNOWN, "without a name, or too long to be kept", identity)
         key = table_key(facts.namespace, facts.name)
         ended = self.personal.ended_at(catalog.name, facts)
         if ended is not None and sent <= ended:
             # The upstream may have answered before the drop. It is not denied for that: a caller that asks now is told.
-            return Refusal(Reason.TABLE_UNKNOWN, "the call was under way when the table was dropped", identity)
+            return SightingRefusal(Reason.TABLE_UNKNOWN, "the call was under way when the table was dropped", identity)
         declared = catalog.table(facts.namespace, facts.name)
         if declared is not None:
             if declared.uuid in ("", facts.uuid):
                 return None
-            other = Refusal(Reason.TABLE_UNKNOWN, f"the upstream's is {facts.uuid!r}, not {declared.uuid!r}", identity)
+            other = SightingRefusal(
+                Reason.TABLE_UNKNOWN, f"the upstream's is {facts.uuid!r}, not {declared.uuid!r}", identity
+            )
             self.denials.refused(catalog.name, key, other, now)
             return other
         known = self.named(catalog, learning, facts.namespace, facts.name, now)
@@ -240,9 +246,9 @@ class LearnedTables:
         known.doubt = Doubt.NONE
         known.used = True
         doubtful = unbelieved(catalog, learning, facts, known.place, listing_of(learning, identity, facts.uuid))
-        return None if doubtful is None else Refusal(doubtful.reason, doubtful.detail, identity)
+        return None if doubtful is None else SightingRefusal(doubtful.reason, doubtful.detail, identity)
 
-    def _vouched(self, learning: Learning, live: Live, identity: TableId) -> Refusal | None:
+    def _vouched(self, learning: Learning, live: Live, identity: TableId) -> SightingRefusal | None:
         """Refuse a place that a caller chose without a voucher, now and whenever the upstream repeats it.
 
         That no other table is known to have the place vouches for nothing, not even where an inventory was taken: it
@@ -263,10 +269,12 @@ class LearnedTables:
 
     def _learn(
         self, catalog: Catalog, learning: Learning, identity: TableId, facts: TableFacts, now: float
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Let a table that was not known hold its place, if no other holds it."""
         if self.registry.completeness(catalog.name, now) is Completeness.MISSING:
-            return Refusal(Reason.INVENTORY_MISSING, "no inventory of the upstream tells whose the place is", identity)
+            return SightingRefusal(
+                Reason.INVENTORY_MISSING, "no inventory of the upstream tells whose the place is", identity
+            )
         self.personal.end_drops(catalog, learning, facts, now)
         registered = self.registry.find(identity)
         first = facts.location
@@ -275,7 +283,7 @@ class LearnedTables:
             first = str(registered.holdings[0])
         found = place_of(catalog, learning, first)
         if isinstance(found, Unbelieved):
-            return Refusal(found.reason, found.detail, identity)
+            return SightingRefusal(found.reason, found.detail, identity)
         location, place = found
         refusal = self.ground.dispute(catalog, identity, place)
         if refusal is not None:
@@ -288,11 +296,11 @@ class LearnedTables:
 
     def _staged(
         self, catalog: Catalog, learning: Learning, staged: Staged, now: float, *, checked_until: float
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         facts = staged.facts
         if self.registry.completeness(catalog.name, now) is Completeness.MISSING:
             detail = "no inventory of the upstream tells whose the place is"
-            return Refusal(Reason.INVENTORY_MISSING, detail, _id(catalog, facts))
+            return SightingRefusal(Reason.INVENTORY_MISSING, detail, _id(catalog, facts))
         # An upstream that looks lets no name be staged that a table has; whether this one did is found out before use.
         self._doubt_named(catalog, facts.namespace, facts.name, Doubt.CHANGED)
         self.denials.clear(catalog.name, table_key(facts.namespace, facts.name))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.learned.asked import Asked, Carried, Found, Holder, Missing, table_in
+from signproxy.inventory.learned.asked import Asked, Found, Holder, Missing, SealedContext, table_in
 from signproxy.inventory.learned.departures import Departures
 from signproxy.inventory.learned.enquiries import Enquiries
 from signproxy.inventory.learned.holders import Holders
@@ -16,7 +16,7 @@ from signproxy.inventory.learned.questions import Allowance
 from signproxy.inventory.learned.sighting import Live, Loaded
 from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs, Recipient, Voucher, recipient_of
 from signproxy.model import Deny, NamedTable, Subject, TableId, Target
-from signproxy.policy.catalog import Binding, Catalog, Overlap, Table
+from signproxy.policy.catalog import Catalog, Overlap, Table, TableBinding
 from signproxy.policy.decide import lacking
 from signproxy.policy.learning import Authorizer, Learning
 from signproxy.policy.privileges import Privilege
@@ -38,7 +38,7 @@ _REMOVES = REMOTE_SIGN | int(Privilege.TABLE_DROP)
 """What the policy must still grant a principal that removes the files of a table that it dropped."""
 
 # Members of an enum are slow to look up by name, and these are looked up for every request.
-_STRICT = Binding.STRICT
+_STRICT = TableBinding.STRICT
 _FORBIDDEN = Overlap.FORBIDDEN
 _POLICY = Authorizer.POLICY
 
@@ -82,7 +82,7 @@ class LearnedResolver:
         target: Target,
         request: S3Request,
         bearer: str,
-        carried: Carried | None,
+        carried: SealedContext | None,
     ) -> Found | Deny | Awaitable[None]:
         """Return the tables; or the refusal of a caller who may not even cause a question; or what to wait for.
 

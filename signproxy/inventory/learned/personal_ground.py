@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from signproxy.errors import Reason
 from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
-from signproxy.inventory.learned.alarms import Alarms, Refusal
+from signproxy.inventory.learned.alarms import Alarms, SightingRefusal
 from signproxy.inventory.learned.claims import Unbelieved, open_for_removal, place_of
 from signproxy.inventory.learned.ground import UNJUDGED, Ground
 from signproxy.inventory.learned.learned_table import Freshness, LearnedTable, PersonalTable, Phase, is_sound
@@ -37,17 +37,17 @@ class PersonalGround:
 
     def stage(
         self, catalog: Catalog, learning: Learning, staged: Staged, now: float, *, checked_until: float
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Believe a staged create. Whether it was committed elsewhere is not checked before `checked_until`."""
         facts = staged.facts
         identity = TableId(catalog.name, facts.namespace, facts.name)
         if not is_sound(facts) or not staged.principal or staged.until <= now:
-            return Refusal(Reason.TABLE_UNKNOWN, "staged for no principal, or no longer", identity)
+            return SightingRefusal(Reason.TABLE_UNKNOWN, "staged for no principal, or no longer", identity)
         if catalog.table(facts.namespace, facts.name) is not None:
             return None
         found = place_of(catalog, learning, facts.location)
         if isinstance(found, Unbelieved):
-            return Refusal(found.reason, found.detail, identity)
+            return SightingRefusal(found.reason, found.detail, identity)
         location, place = found
         refusal = self._staged_by_another(catalog, identity, place, staged.principal, now)
         if refusal is not None:
@@ -78,7 +78,9 @@ class PersonalGround:
         )
         if not waits:
             return None
-        return Refusal(Reason.TABLE_UNKNOWN, "a table of this name is known at its place; it is asked for", identity)
+        return SightingRefusal(
+            Reason.TABLE_UNKNOWN, "a table of this name is known at its place; it is asked for", identity
+        )
 
     def drop(self, catalog: Catalog, learning: Learning, known: LearnedTable, dropped: Dropped, now: float) -> None:
         """Let the principal that dropped a table, which is held no longer, clear its files away."""
@@ -164,10 +166,10 @@ class PersonalGround:
 
     def _staged_by_another(
         self, catalog: Catalog, identity: TableId, place: Place, principal: str, now: float
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         for other in self._ground.around(catalog, place.bucket):
             for record in self._ground.of(other.name).staged.meeting(place, now):
                 if record.principal != principal:
                     detail = f"{str(place)!r} meets {str(record.place)!r}, which another principal has staged"
-                    return Refusal(Reason.LOCATION_DISPUTED, detail, identity)
+                    return SightingRefusal(Reason.LOCATION_DISPUTED, detail, identity)
         return None

@@ -29,7 +29,7 @@ from signproxy.errors import Finding, Invalid
 from signproxy.pipeline.gaps import audit_findings
 from signproxy.pipeline.intake import Intake, take_again
 from signproxy.pipeline.job import Exit, JobContext, Outcome
-from signproxy.pipeline.sealed import Verdict
+from signproxy.pipeline.sealed import SegmentVerdict
 from signproxy.pipeline.stream import FOREVER, label_of, take_what_is_there
 
 JOB = "ingest"
@@ -41,7 +41,13 @@ _BINARY_FILE = "path string, modificationTime timestamp, length long, content bi
 _CHECKPOINTS = "_checkpoints/ingest"
 _JUDGED = "_checkpoints/ingest-judged"
 
-CURABLE = (Verdict.TRUNCATED, Verdict.ALTERED, Verdict.UNREADABLE, Verdict.UNKNOWN_FORMAT, Verdict.MISNAMED)
+CURABLE = (
+    SegmentVerdict.TRUNCATED,
+    SegmentVerdict.ALTERED,
+    SegmentVerdict.UNREADABLE,
+    SegmentVerdict.UNKNOWN_FORMAT,
+    SegmentVerdict.MISNAMED,
+)
 """Verdicts on a file that may be another one the next time."""
 
 
@@ -98,7 +104,7 @@ def _read(context: JobContext, path: str, run_id: str) -> None:
 def _read_again(context: JobContext, path: str, run_id: str) -> None:
     """Look once more at what was refused and is still there: it may have been put right."""
     ledger = context.warehouse.read("segments")
-    sound = ledger.where(F.col("verdict").isin(*Verdict.TAKEN)).select("segment").distinct()
+    sound = ledger.where(F.col("verdict").isin(*SegmentVerdict.TAKEN)).select("segment").distinct()
     refused = (
         ledger.where(F.col("verdict").isin(*CURABLE)).join(sound, "segment", "left_anti").select("path").distinct()
     )
@@ -129,7 +135,9 @@ def _outcome(context: JobContext, taken: Sequence[Row], lives: set[str]) -> Outc
         exit_code = Exit.BAD_DATA
     if severities:
         exit_code = Exit.AUDIT_GAP
-    notes = [f"{count} segments {verdict}" for verdict, count in sorted(verdicts.items()) if verdict != Verdict.WHOLE]
+    notes = [
+        f"{count} segments {verdict}" for verdict, count in sorted(verdicts.items()) if verdict != SegmentVerdict.WHOLE
+    ]
     notes += [f"{count} findings {word}, in the table `findings`" for word, count in sorted(severities.items())]
     return Outcome(good + bad, good, bad, exit_code, tuple(notes), severities, {"segments": len(taken)})
 

@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.grant_use import Action, Period, State, grant_use, recommendations
+from signproxy.pipeline.grant_use import Action, GrantState, Period, grant_use, recommendations
 from signproxy.pipeline.job import JobContext, Outcome
 from signproxy.pipeline.policy_patch import write_patch
 from signproxy.pipeline.policy_snapshot import Export, exports_of, grants_in, held_grants, read_lines, tables_in
 from signproxy.pipeline.reach import blast_radius
 from signproxy.pipeline.schemas import DAY
-from signproxy.pipeline.uses import Trail, bearers, catalogs_with_calls, trail_of, uses
+from signproxy.pipeline.uses import TrailSpan, bearers, catalogs_with_calls, trail_of, uses
 from signproxy.pipeline.warehouse import Warehouse
 
 _STEPS = 5
@@ -70,7 +70,7 @@ def _enter(context: JobContext) -> Export:
     return newest
 
 
-def _period(context: JobContext, trail: Trail) -> Period:
+def _period(context: JobContext, trail: TrailSpan) -> Period:
     observed = context.options.get("observed")
     return Period(trail, int(context.options.get("age") or 90), None if observed is None else int(observed))
 
@@ -99,9 +99,12 @@ def _outcome(warehouse: Warehouse, period: Period, notes: tuple[str, ...]) -> Ou
         .first()
     )
     root, held = (widest["root"] or 0, widest["held"] or 0) if widest is not None else (0, 0)
-    told = [f"{states.get(state, 0):,} grants {state}" for state in (State.USED, State.UNUSED, State.TOO_YOUNG)]
-    if states.get(State.NOT_OBSERVED):
-        told.append(f"{states[State.NOT_OBSERVED]:,} whose use would leave no trace")
+    told = [
+        f"{states.get(state, 0):,} grants {state}"
+        for state in (GrantState.USED, GrantState.UNUSED, GrantState.TOO_YOUNG)
+    ]
+    if states.get(GrantState.NOT_OBSERVED):
+        told.append(f"{states[GrantState.NOT_OBSERVED]:,} whose use would leave no trace")
     if held:
         told.append(f"{root:,} tables, at most {held:,} open at once to any principal ({root / held:,.0f} times fewer)")
     if not period.suffices:

@@ -11,7 +11,7 @@ from signproxy.errors import Finding, Invalid
 from signproxy.pipeline.compaction import filed
 from signproxy.pipeline.days import ALL_DAYS
 from signproxy.pipeline.job import JobContext, Outcome
-from signproxy.pipeline.schemas import TABLES, Table
+from signproxy.pipeline.schemas import TABLES, WarehouseTable
 from signproxy.pipeline.warehouse import Warehouse
 
 JOB = "publish"
@@ -57,7 +57,7 @@ def run(context: JobContext) -> Outcome:
     return Outcome(len(wanted), added, notes=tuple(notes) or ("nothing has changed",), numbers={"files": added})
 
 
-def _wanted(names: str | None) -> list[Table]:
+def _wanted(names: str | None) -> list[WarehouseTable]:
     asked = [name.strip() for name in (names or "").split(",") if name.strip()]
     unknown = [name for name in asked if name not in TABLES]
     if unknown:
@@ -65,7 +65,7 @@ def _wanted(names: str | None) -> list[Table]:
     return [TABLES[name] for name in asked] if asked else [t for t in TABLES.values() if t.name not in _INTERNAL]
 
 
-def _within_files(one: Table) -> StructType:
+def _within_files(one: WarehouseTable) -> StructType:
     return StructType([field for field in one.columns.fields if field.name not in one.partitions])
 
 

@@ -18,7 +18,7 @@ from signproxy.pipeline.day_states import ONE, batches, enter, states, states_be
 from signproxy.pipeline.days import ALL_DAYS, Days
 from signproxy.pipeline.findings import findings_of
 from signproxy.pipeline.job import JobContext, Outcome
-from signproxy.pipeline.matching import CLASSES, UNATTRIBUTED, Known
+from signproxy.pipeline.matching import CLASSES, UNATTRIBUTED, KnownRequesters
 from signproxy.pipeline.s3log import cloudtrail
 from signproxy.pipeline.schemas import DAY, table
 
@@ -32,7 +32,7 @@ _STAMP = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 def run(context: JobContext) -> Outcome:
     """Compute the days that need it."""
     warehouse = context.warehouse
-    known = Known(
+    known = KnownRequesters(
         _listed(context.options.get("proxy")),
         _listed(context.options.get("known_services")),
         context.options.get("vending_role") or "",

@@ -30,7 +30,7 @@ class ClassCount(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+class ReportedFinding(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """A row of `findings`."""
 
     finding_id: str
@@ -55,7 +55,7 @@ class FindingGroup(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": 
     count: int
     n: int
     """Requests, events or grants that they are about."""
-    findings: tuple[Finding, ...]
+    findings: tuple[ReportedFinding, ...]
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     n: int
 
 
-class Trail(msgspec.Struct, frozen=True, kw_only=True):
+class TrailSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The audit trail's own state, from the ledger of segments."""
 
     segments: int = 0
@@ -84,7 +84,7 @@ class Trail(msgspec.Struct, frozen=True, kw_only=True):
     worst: tuple[Gap, ...] = ()
 
 
-class Slot(msgspec.Struct, frozen=True):
+class TimelineSlot(msgspec.Struct, frozen=True):
     """A stretch of time, and how the requests in it ended."""
 
     at: datetime
@@ -103,7 +103,7 @@ class Timeline(msgspec.Struct, frozen=True):
 
     unit: str = "day"
     """hour, day or week."""
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[TimelineSlot, ...] = ()
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class HeatMap(msgspec.Struct, frozen=True, kw_only=True):
     all_tables: int = 0
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class PrincipalReach(msgspec.Struct, frozen=True, kw_only=True):
     """How many tables a principal may reach, could at one time, and did."""
 
     principal: str
@@ -139,10 +139,10 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """Tables that vended keys reached and no principal asked for."""
 
 
-class Rights(msgspec.Struct, frozen=True, kw_only=True):
+class GrantUse(msgspec.Struct, frozen=True, kw_only=True):
     """What was granted and what is used of it."""
 
-    reaches: tuple[Reach, ...] = ()
+    reaches: tuple[PrincipalReach, ...] = ()
     """Those who may reach the most."""
     principals: int = 0
     all_tables: int = 0
@@ -169,7 +169,7 @@ class Unattributed(msgspec.Struct, frozen=True):
     probable: int = 0
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class UnexplainedRequests(msgspec.Struct, frozen=True, kw_only=True):
     """Where requests that nothing explains went."""
 
     bucket: str
@@ -182,7 +182,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime | None = None
 
 
-class Histogram(msgspec.Struct, frozen=True):
+class Distribution(msgspec.Struct, frozen=True):
     """Counts by size, for each of some series: one more than there are bounds, for what is above the last."""
 
     bounds: tuple[float, ...]
@@ -213,7 +213,7 @@ class Revoked(msgspec.Struct, frozen=True, kw_only=True):
 class Revocations(msgspec.Struct, frozen=True, kw_only=True):
     """How long withdrawn rights went on to work."""
 
-    latencies: Histogram = Histogram(LATENCY_BOUNDS)
+    latencies: Distribution = Distribution(LATENCY_BOUNDS)
     at_once: int = 0
     """After which nothing succeeded."""
     worst: tuple[Revoked, ...] = ()
@@ -239,11 +239,11 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     cost: float = 0.0
     tax: float = 0.0
-    sizes: Histogram = Histogram(SIZE_BOUNDS)
+    sizes: Distribution = Distribution(SIZE_BOUNDS)
     """Bytes of each GET that was served."""
 
 
-class Quality(msgspec.Struct, frozen=True, kw_only=True):
+class InputProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that an input lacked or contradicted."""
 
     source: str
@@ -287,16 +287,16 @@ class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     severities: Mapping[str, int] = {}
     """Findings by the word of their severity."""
     groups: tuple[FindingGroup, ...] = ()
-    trail: Trail = Trail()
+    trail: TrailSummary = TrailSummary()
     timeline: Timeline = Timeline()
     heat: HeatMap = HeatMap()
-    rights: Rights = Rights()
+    rights: GrantUse = GrantUse()
     breadth: tuple[QueryBreadth, ...] = ()
     unattributed: tuple[Unattributed, ...] = ()
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[UnexplainedRequests, ...] = ()
     revocations: Revocations = Revocations()
     costs: Costs = Costs()
-    quality: tuple[Quality, ...] = ()
+    quality: tuple[InputProblem, ...] = ()
     sources: tuple[Source, ...] = ()
     runs: tuple[RunLine, ...] = ()
 

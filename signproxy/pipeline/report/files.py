@@ -15,7 +15,7 @@ from signproxy.pipeline.report.data import ReportData
 from signproxy.pipeline.report.page import page
 from signproxy.pipeline.report.sections import sections
 from signproxy.pipeline.report.text import harmless, moment
-from signproxy.pipeline.report.twin import Column, Kind, Twin, Value
+from signproxy.pipeline.report.twin import Column, ColumnKind, Twin, Value
 
 PAGE = "report.html"
 DATA = "report.json"
@@ -80,7 +80,7 @@ def findings_twin(data: ReportData) -> Twin:
         "Evidence",
         "Fix",
     )
-    kinds = {"First": Kind.TIME, "Last": Kind.TIME, "N": Kind.NUMBER}
+    kinds = {"First": ColumnKind.TIME, "Last": ColumnKind.TIME, "N": ColumnKind.NUMBER}
     rows: Sequence[tuple[Value, ...]] = [
         (
             one.finding_id,
@@ -98,7 +98,7 @@ def findings_twin(data: ReportData) -> Twin:
         for group in data.groups
         for one in group.findings
     ]
-    columns = tuple(Column(title, kinds.get(title, Kind.TEXT)) for title in titles)
+    columns = tuple(Column(title, kinds.get(title, ColumnKind.TEXT)) for title in titles)
     return Twin(name="findings", caption="Findings", columns=columns, rows=tuple(rows))
 
 

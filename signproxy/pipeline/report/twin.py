@@ -13,7 +13,7 @@ from signproxy.pipeline.report import text
 Value = str | int | float | datetime | date | None
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """How the values of a column are shown."""
 
     TEXT = "text"
@@ -29,14 +29,14 @@ class Kind(Enum):
     @property
     def is_figure(self) -> bool:
         """Whether its values stand below one another at their right."""
-        return self in (Kind.NUMBER, Kind.SIZE, Kind.DURATION, Kind.SHARE, Kind.MONEY)
+        return self in (ColumnKind.NUMBER, ColumnKind.SIZE, ColumnKind.DURATION, ColumnKind.SHARE, ColumnKind.MONEY)
 
 
 class Column(msgspec.Struct, frozen=True):
     """A column."""
 
     title: str
-    kind: Kind = Kind.NUMBER
+    kind: ColumnKind = ColumnKind.NUMBER
     name: str = ""
     """In CSV; from the title if it is not given."""
 
@@ -55,7 +55,7 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[Value, ...], ...]
 
 
-def shown(value: Value, kind: Kind) -> Markup:
+def shown(value: Value, kind: ColumnKind) -> Markup:
     """Return a value as markup."""
     match value:
         case None:
@@ -65,20 +65,20 @@ def shown(value: Value, kind: Kind) -> Markup:
         case date():
             return escape(text.day(value))
         case str():
-            return text.name(value) if kind is Kind.NAME else text.text(value)
+            return text.name(value) if kind is ColumnKind.NAME else text.text(value)
         case _:
             return escape(_figure(value, kind))
 
 
-def _figure(value: float, kind: Kind) -> str:
+def _figure(value: float, kind: ColumnKind) -> str:
     match kind:
-        case Kind.SIZE:
+        case ColumnKind.SIZE:
             return text.size(value)
-        case Kind.DURATION:
+        case ColumnKind.DURATION:
             return text.duration(value)
-        case Kind.SHARE:
+        case ColumnKind.SHARE:
             return text.percent(value, 1)
-        case Kind.MONEY:
+        case ColumnKind.MONEY:
             return text.money(value)
         case _:
             return text.number(value) if value == int(value) else f"{value:,.1f}"

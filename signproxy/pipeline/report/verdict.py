@@ -11,7 +11,7 @@ from signproxy.pipeline.report.data import EXACT, ReportData
 from signproxy.pipeline.report.text import number, percent, plural
 
 
-class Standing(Enum):
+class ReportStatus(Enum):
     """How things stand; the value is the style's word for it."""
 
     NOTHING = "none"
@@ -29,13 +29,13 @@ class Tile(msgspec.Struct, frozen=True):
     label: str
     value: str
     more: str
-    standing: Standing
+    standing: ReportStatus
 
 
 class VerdictLine(msgspec.Struct, frozen=True):
     """The first thing that a reader sees."""
 
-    standing: Standing
+    standing: ReportStatus
     sentence: str
     tiles: tuple[Tile, ...]
 
@@ -43,17 +43,17 @@ class VerdictLine(msgspec.Struct, frozen=True):
 def verdict(data: ReportData) -> VerdictLine:
     """Return how things stand."""
     tiles = (_attributed(data), _findings(data), _trail(data), _decisions(data), _rights(data))
-    known = [tile.standing for tile in tiles if tile.standing is not Standing.NOTHING]
+    known = [tile.standing for tile in tiles if tile.standing is not ReportStatus.NOTHING]
     if not known:
-        return VerdictLine(Standing.NOTHING, "There is nothing to report on: the warehouse holds no rows", tiles)
+        return VerdictLine(ReportStatus.NOTHING, "There is nothing to report on: the warehouse holds no rows", tiles)
     # A part that was never looked at keeps the whole from being good.
     judged = [tile.standing for tile in tiles[:3]]
-    if Standing.WRONG in judged:
-        standing = Standing.WRONG
-    elif Standing.LOOK in judged or Standing.NOTHING in judged:
-        standing = Standing.LOOK
+    if ReportStatus.WRONG in judged:
+        standing = ReportStatus.WRONG
+    elif ReportStatus.LOOK in judged or ReportStatus.NOTHING in judged:
+        standing = ReportStatus.LOOK
     else:
-        standing = Standing.GOOD
+        standing = ReportStatus.GOOD
     sentence = "; ".join((_attributed_words(data), _finding_words(data), _trail_words(data)))
     return VerdictLine(standing, sentence[0].upper() + sentence[1:], tiles)
 
@@ -100,11 +100,11 @@ def _trail_words(data: ReportData) -> str:
 def _attributed(data: ReportData) -> Tile:
     whole = data.requests
     if not whole:
-        return Tile("Attributed", "not known", "no rows in access_attribution", Standing.NOTHING)
+        return Tile("Attributed", "not known", "no rows in access_attribution", ReportStatus.NOTHING)
     unattributed = data.requests_of(("unattributed",))
     exact = data.requests_of(EXACT)
     more = f"{percent(exact, whole)} by an exact key; {number(unattributed)} by nothing"
-    standing = Standing.WRONG if unattributed else Standing.GOOD
+    standing = ReportStatus.WRONG if unattributed else ReportStatus.GOOD
     return Tile("Attributed", percent(whole - unattributed, whole), more, standing)
 
 
@@ -114,18 +114,20 @@ def _findings(data: ReportData) -> Tile:
     if worst is None:
         # Without a job that looks for them, none are found.
         looked = bool(data.requests)
-        return Tile("Findings", "none" if looked else "not known", "", Standing.GOOD if looked else Standing.NOTHING)
+        return Tile(
+            "Findings", "none" if looked else "not known", "", ReportStatus.GOOD if looked else ReportStatus.NOTHING
+        )
     serious = sum(data.severities.get(each.word, 0) for each in (Severity.HIGH, Severity.CRITICAL))
-    standing = Standing.WRONG if serious else Standing.LOOK if worst >= Severity.LOW else Standing.GOOD
+    standing = ReportStatus.WRONG if serious else ReportStatus.LOOK if worst >= Severity.LOW else ReportStatus.GOOD
     return Tile("Findings", number(total), f"{number(serious)} of them high or critical", standing)
 
 
 def _trail(data: ReportData) -> Tile:
     trail = data.trail
     if not trail.segments:
-        return Tile("Audit trail", "not known", "no rows in segments", Standing.NOTHING)
+        return Tile("Audit trail", "not known", "no rows in segments", ReportStatus.NOTHING)
     faults = trail.faults
-    standing = Standing.WRONG if trail.gaps or faults else Standing.GOOD
+    standing = ReportStatus.WRONG if trail.gaps or faults else ReportStatus.GOOD
     value = plural(trail.gaps, "gap") if trail.gaps else f"{number(faults)} not whole" if faults else "whole"
     more = f"{plural(trail.events, 'event')} in {plural(trail.segments, 'segment')}; {number(faults)} not whole"
     return Tile("Audit trail", value, more, standing)
@@ -135,15 +137,17 @@ def _decisions(data: ReportData) -> Tile:
     slots = data.timeline.slots
     whole = sum(slot.total for slot in slots)
     if not whole:
-        return Tile("Refused", "not known", "no rows in access_daily", Standing.NOTHING)
+        return Tile("Refused", "not known", "no rows in access_daily", ReportStatus.NOTHING)
     refused = sum(slot.deny for slot in slots)
-    return Tile("Refused", percent(refused, whole), f"{number(refused)} of {number(whole)} decisions", Standing.PLAIN)
+    return Tile(
+        "Refused", percent(refused, whole), f"{number(refused)} of {number(whole)} decisions", ReportStatus.PLAIN
+    )
 
 
 def _rights(data: ReportData) -> Tile:
     rights = data.rights
     if not rights.principals:
-        return Tile("Granted → used", "not known", "no rows in blast_radius", Standing.NOTHING)
+        return Tile("Granted → used", "not known", "no rows in blast_radius", ReportStatus.NOTHING)
     value = f"{number(rights.median_entitled)} → {number(rights.median_used)}"
     more = f"tables of {number(rights.all_tables)}, median of {plural(rights.principals, 'principal')}"
-    return Tile("Granted → used", value, more, Standing.PLAIN)
+    return Tile("Granted → used", value, more, ReportStatus.PLAIN)

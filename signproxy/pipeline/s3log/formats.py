@@ -12,7 +12,7 @@ from signproxy.pipeline.s3log import aws, cloudtrail, minio, versity_file, versi
 Read = Callable[[SparkSession, Sequence[str]], DataFrame]
 
 
-class Format(msgspec.Struct, frozen=True):
+class LogFormat(msgspec.Struct, frozen=True):
     """A format."""
 
     name: str
@@ -23,10 +23,10 @@ class Format(msgspec.Struct, frozen=True):
 FORMATS = {
     one.name: one
     for one in (
-        Format(aws.SOURCE, "S3 server access logs, lines of text", aws.read),
-        Format(cloudtrail.SOURCE, "CloudTrail data events, files of JSON", cloudtrail.read),
-        Format(versity_webhook.SOURCE, "what versitygw's webhook sent, JSON on each line", versity_webhook.read),
-        Format(versity_file.SOURCE, "versitygw's `--access-log`, lines of text", versity_file.read),
-        Format(minio.SOURCE, "what MinIO's audit webhook sent, JSON on each line", minio.read),
+        LogFormat(aws.SOURCE, "S3 server access logs, lines of text", aws.read),
+        LogFormat(cloudtrail.SOURCE, "CloudTrail data events, files of JSON", cloudtrail.read),
+        LogFormat(versity_webhook.SOURCE, "what versitygw's webhook sent, JSON on each line", versity_webhook.read),
+        LogFormat(versity_file.SOURCE, "versitygw's `--access-log`, lines of text", versity_file.read),
+        LogFormat(minio.SOURCE, "what MinIO's audit webhook sent, JSON on each line", minio.read),
     )
 }

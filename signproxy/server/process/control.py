@@ -44,7 +44,7 @@ class Prepare(msgspec.Struct, frozen=True, tag=True):
     scope: Scope
 
 
-class Commit(msgspec.Struct, frozen=True, tag=True):
+class CommitPrepared(msgspec.Struct, frozen=True, tag=True):
     """Use what was prepared."""
 
 
@@ -97,7 +97,7 @@ Call = (
     Start
     | Listen
     | Prepare
-    | Commit
+    | CommitPrepared
     | Discard
     | RefreshCredentials
     | Reopen
@@ -121,7 +121,7 @@ class Listening(msgspec.Struct, frozen=True, tag=True):
     s3_addresses: tuple[str, ...] = ()
 
 
-class Prepared(msgspec.Struct, frozen=True, tag=True):
+class ReadyToCommit(msgspec.Struct, frozen=True, tag=True):
     """Everything was read."""
 
     candidate: Candidate
@@ -158,4 +158,4 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     problem: str
 
 
-Answer = Done | Listening | Prepared | Reported | Roles | Faulty | NotLet | Failed
+Answer = Done | Listening | ReadyToCommit | Reported | Roles | Faulty | NotLet | Failed

@@ -15,7 +15,7 @@ import msgspec
 
 from signproxy.errors import Invalid, Reason, Refused
 from signproxy.server.process.control import Answer, Call, Failed, Faulty, NotLet
-from signproxy.server.process.fleet import Gone
+from signproxy.server.process.fleet import WorkerGone
 from signproxy.telemetry import log
 
 MAX_FRAME = 64 * 1024 * 1024
@@ -71,9 +71,9 @@ class Conversation:
         return cls(*await asyncio.open_unix_connection(sock=end, limit=1 << 20), act)
 
     async def ask(self, call: Call, expected: type[T], patience: float) -> T:
-        """Return the answer to a call. Raise Gone where none comes in time, or what the other end raised."""
+        """Return the answer to a call. Raise WorkerGone where none comes in time, or what the other end raised."""
         if self.ended.is_set():
-            raise Gone
+            raise WorkerGone
         self._number += 1
         number = self._number
         answered = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -82,7 +82,7 @@ class Conversation:
             async with asyncio.timeout(patience):
                 answer = await answered
         except (TimeoutError, ConnectionError):
-            raise Gone from None
+            raise WorkerGone from None
         finally:
             del self._waiting[number]
         match answer:
@@ -125,7 +125,7 @@ class Conversation:
             self.ended.set()
             for waiting in self._waiting.values():
                 if not waiting.done():
-                    waiting.set_exception(Gone())
+                    waiting.set_exception(WorkerGone())
 
     async def _answer(self, question: _Question) -> None:
         self._writer.write(_frame(_encode(_Reply(question.number, await _outcome(self._act, question.call)))))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from signproxy.server.process.conversation import WorkerFailed
-from signproxy.server.process.fleet import Gone
+from signproxy.server.process.fleet import WorkerGone
 from signproxy.telemetry import log
 
 _log = log.get_logger("signproxy.workers")
@@ -47,7 +47,7 @@ class Delivery(Generic[T]):
     async def _sent(self, what: T) -> None:
         try:
             await self._send(what)
-        except Gone:
+        except WorkerGone:
             # One that takes its place hears of it at its start.
             _log.debug("another process is gone")
         except WorkerFailed as failed:

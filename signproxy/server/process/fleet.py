@@ -30,7 +30,7 @@ class Candidate(msgspec.Struct, frozen=True):
     needs_restart: tuple[str, ...]
 
 
-class Gone(Exception):
+class WorkerGone(Exception):
     """A worker ended before it answered; the one that takes its place reads everything anew."""
 
 
@@ -38,7 +38,7 @@ class Member(Protocol):
     """A process that serves, seen from the one that keeps order; the two may be the same."""
 
     async def prepare(self, epoch: int, scope: Scope) -> Candidate:
-        """Read everything anew without using it yet. Raise Invalid, or Gone."""
+        """Read everything anew without using it yet. Raise Invalid, or WorkerGone."""
         ...
 
     async def commit(self) -> None:
@@ -58,11 +58,11 @@ class Member(Protocol):
         ...
 
     async def report(self) -> WorkerReport:
-        """Tell how it is doing. Raise Gone."""
+        """Tell how it is doing. Raise WorkerGone."""
         ...
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
-        """Return the roles of the caller that a token stands for. Raise Refused, or Gone."""
+        """Return the roles of the caller that a token stands for. Raise Refused, or WorkerGone."""
         ...
 
 
@@ -158,7 +158,7 @@ class Fleet:
         for member in self._members():
             try:
                 return await member.roles_of(token)
-            except Gone:
+            except WorkerGone:
                 continue
         raise Refused(Reason.KEYS_UNAVAILABLE, "no worker answers")
 
@@ -171,7 +171,7 @@ class Fleet:
             )
             candidates = [result for result in results if isinstance(result, Candidate)]
             # One that ended meanwhile is replaced by one that reads what is there then.
-            faults = [result for result in results if not isinstance(result, Candidate | Gone)]
+            faults = [result for result in results if not isinstance(result, Candidate | WorkerGone)]
             if candidates and not faults and len({candidate.fingerprint for candidate in candidates}) == 1:
                 return candidates[0]
             await _of_all(member.discard() for member in members)
@@ -184,5 +184,5 @@ class Fleet:
 async def _of_all(calls: Iterable[Awaitable[None]]) -> None:
     """Wait for a call to every member; one that is gone needs nothing anymore."""
     for result in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(result, BaseException) and not isinstance(result, Gone):
+        if isinstance(result, BaseException) and not isinstance(result, WorkerGone):
             raise result

@@ -12,7 +12,7 @@ from signproxy.documents import path_of
 from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.identity.issuer import Discovery, Issuer, JwksUrl, KeySource, PemKey, PublicKeys, SharedSecret
-from signproxy.identity.opaque import StaticToken, StaticTokens
+from signproxy.identity.opaque import OpaqueToken, StaticTokens
 
 MAX_KEY_BYTES = 64 * 1024
 """Larger than any key or secret; a wrong path must not read a disk image into memory."""
@@ -36,7 +36,7 @@ def issuers_of(settings: IdentitySettings) -> tuple[Issuer, ...]:
 def static_tokens_of(settings: IdentitySettings) -> StaticTokens:
     """Return the opaque tokens by their digests; raise SettingsInvalid."""
     tokens = {
-        token.sha256: StaticToken(principal=token.principal, roles=token.roles, catalogs=token.catalogs)
+        token.sha256: OpaqueToken(principal=token.principal, roles=token.roles, catalogs=token.catalogs)
         for token in settings.static_tokens
     }
     return StaticTokens(tokens)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from signproxy.catalog.upstreams import PreparedUpstreams
-from signproxy.credentials.store import Prepared as PreparedCredentials
+from signproxy.credentials.store import PreparedCredentials
 from signproxy.identity.authenticator import PreparedIssuers
 from signproxy.server.process.fleet import Candidate
 from signproxy.server.process.generation import Generation

@@ -35,7 +35,7 @@ _GC_THRESHOLD = 50_000
 def prepare_process(settings: Settings) -> None:
     """Do what comes before any secret is read, and before anything is logged."""
     lines = LineWriter(_STANDARD_ERROR)
-    log.configure(log.Level[settings.log.level.name], lines)
+    log.configure(log.LogThreshold[settings.log.level.name], lines)
     atexit.register(lines.close, LAST_LINES_SECONDS)
     _last_lines.append(lines)
     harden()

@@ -26,7 +26,7 @@ Hear = Callable[[tuple[Heard, ...]], Awaitable[object]]
 """Lets a worker take something in. Raises Gone, or WorkerFailed."""
 
 
-class Relay:
+class SightingRelay:
     """Everything that workers tell, in the order in which they told it."""
 
     def __init__(self) -> None:

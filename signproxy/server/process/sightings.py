@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned.learned import Refusal
+from signproxy.inventory.learned.learned import SightingRefusal
 from signproxy.inventory.learned.sighting import Answered, Changed, Live, Sighting, Staged
 from signproxy.server.process.delivery import Delivery
 from signproxy.server.process.heard import Heard, Place, places_of
@@ -32,7 +32,7 @@ REMEMBERED_SECONDS = 120.0
 Share = Callable[[Heard], Awaitable[object]]
 """Lets the other workers hear of it. Returns once they have, or it is known that they cannot."""
 
-Take = Callable[[Sighting, float, float], Refusal | None]
+Take = Callable[[Sighting, float, float], SightingRefusal | None]
 """Believes a sighting: what was seen, when it is taken in, and when the call was sent that told of it (Unix time)."""
 
 
@@ -59,7 +59,7 @@ class Sightings:
 
     async def tell(
         self, sighting: Sighting, *, asked: float | None = None, sent: float | None = None
-    ) -> Refusal | None:
+    ) -> SightingRefusal | None:
         """Take in a sighting of this process; return what of it is not believed, once the other workers know.
 
         `asked` is `time.monotonic()` from before the upstream was asked, for what was read: the answer may be as old.
@@ -92,7 +92,7 @@ class Sightings:
                 self._taken(heard)
                 self._latest.note(heard)
 
-    def _taken(self, heard: Heard) -> Refusal | None:
+    def _taken(self, heard: Heard) -> SightingRefusal | None:
         now = self._clock()
         return self._take(heard.sighting, now, now - max(0.0, self._monotonic() - heard.begun))
 

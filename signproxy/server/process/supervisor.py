@@ -20,10 +20,10 @@ from signproxy.errors import Invalid
 from signproxy.sealing import SealingSecret
 from signproxy.server.process import control
 from signproxy.server.process.conversation import Conversation, T, WorkerFailed
-from signproxy.server.process.fleet import Candidate, Fleet, Gone
+from signproxy.server.process.fleet import Candidate, Fleet, WorkerGone
 from signproxy.server.process.generation import Scope
 from signproxy.server.process.heard import Heard
-from signproxy.server.process.relay import Relay
+from signproxy.server.process.relay import SightingRelay
 from signproxy.server.status.report import WorkerReport
 from signproxy.telemetry import log
 from signproxy.telemetry.metrics import Metrics
@@ -63,7 +63,7 @@ class RemoteWorker:
         self._conversation = conversation
 
     @classmethod
-    async def spawn(cls, number: int, loop: Loop, inherited: Iterable[int], relay: Relay) -> RemoteWorker:
+    async def spawn(cls, number: int, loop: Loop, inherited: Iterable[int], relay: SightingRelay) -> RemoteWorker:
         """Start an interpreter that waits for its first call; what it tells is for `relay`."""
 
         async def act(call: control.Call) -> control.Answer:
@@ -86,27 +86,27 @@ class RemoteWorker:
         return cls(number, process, await Conversation.begin(ours, act))
 
     async def start(self, call: control.Start) -> None:
-        """Let it load. Raise Invalid, or Gone."""
+        """Let it load. Raise Invalid, or WorkerGone."""
         await self._conversation.ask(call, control.Done, START_SECONDS)
 
     async def listen(self, call: control.Listen) -> None:
-        """Let it serve. Raise Invalid, or Gone."""
+        """Let it serve. Raise Invalid, or WorkerGone."""
         listening = await self._ask(call, control.Listening)
         self.addresses, self.s3_addresses = listening.addresses, listening.s3_addresses
 
     async def prepare(self, epoch: int, scope: Scope) -> Candidate:
         """Let it read everything anew."""
-        return (await self._ask(control.Prepare(epoch, scope), control.Prepared, PREPARE_SECONDS)).candidate
+        return (await self._ask(control.Prepare(epoch, scope), control.ReadyToCommit, PREPARE_SECONDS)).candidate
 
     async def commit(self) -> None:
         """Let it use what it prepared."""
         try:
-            await self._ask(control.Commit(), control.Done)
+            await self._ask(control.CommitPrepared(), control.Done)
         except WorkerFailed:
             # It must not go on serving what the others no longer serve.
             _log.exception("a worker could not take over what it prepared and is ended", worker=self.number)
             self.kill()
-            raise Gone from None
+            raise WorkerGone from None
 
     async def discard(self) -> None:
         """Let it forget what it prepared."""
@@ -130,7 +130,7 @@ class RemoteWorker:
         return await asked
 
     async def hear(self) -> WorkerReport:
-        """Ask how it is doing, and wait for it. Raise Gone."""
+        """Ask how it is doing, and wait for it. Raise WorkerGone."""
         self.last = (await self._ask(control.Report(), control.Reported)).report
         return self.last
 
@@ -139,7 +139,7 @@ class RemoteWorker:
         return (await self._ask(control.RolesOf(token), control.Roles)).roles
 
     async def tell(self, heard: tuple[Heard, ...]) -> None:
-        """Let it take in what another one saw. Raise Gone; that it hangs is for others to find out."""
+        """Let it take in what another one saw. Raise WorkerGone; that it hangs is for others to find out."""
         await self._conversation.ask(control.Hear(heard), control.Done, CALL_SECONDS)
 
     async def drain(self) -> None:
@@ -168,7 +168,7 @@ class RemoteWorker:
     async def _ask(self, call: control.Call, expected: type[T], patience: float = CALL_SECONDS) -> T:
         try:
             return await self._conversation.ask(call, expected, patience)
-        except Gone:
+        except WorkerGone:
             if self.process.poll() is None:
                 _log.error("a worker does not answer and is ended", worker=self.number, call=type(call).__name__)
                 self.kill()
@@ -199,7 +199,7 @@ class Supervisor:
         self._s3_sockets = tuple(s3_sockets)
         self._workers: dict[int, RemoteWorker] = {}
         self._keepers: list[asyncio.Task[None]] = []
-        self._relay = Relay()
+        self._relay = SightingRelay()
         self._secret = SealingSecret.random()
         self._ending = False
         self.metrics = metrics
@@ -303,7 +303,7 @@ class Supervisor:
             except Invalid as invalid:
                 for finding in invalid.findings:
                     _log.error("worker cannot start", worker=number, finding=str(finding), retry_in=pause)
-            except (Gone, WorkerFailed, OSError) as error:
+            except (WorkerGone, WorkerFailed, OSError) as error:
                 _log.error("worker cannot start", worker=number, error=repr(error), retry_in=pause)
 
     async def _listen_to_hearts(self) -> None:

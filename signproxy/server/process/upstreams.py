@@ -10,13 +10,13 @@ from pathlib import Path
 
 from signproxy.catalog.access import Offer
 from signproxy.catalog.upstream_spec import (
+    CallTimeouts,
     ExchangedToken,
     Forwarding,
     InventorySpec,
     SameToken,
     Secret,
     ServiceToken,
-    Times,
     UpstreamSpec,
 )
 from signproxy.config.upstream import TokenForwarding, UpstreamSettings
@@ -118,7 +118,9 @@ def _spec(name: str, settings: UpstreamSettings) -> UpstreamSpec:
         offer=Offer(settings.offer_signing.value),
         headers=frozenset(header.lower() for header in settings.headers),
         connections=settings.connections,
-        times=Times(settings.connect_seconds, settings.answer_seconds, settings.read_seconds, settings.load_seconds),
+        times=CallTimeouts(
+            settings.connect_seconds, settings.answer_seconds, settings.read_seconds, settings.load_seconds
+        ),
         max_answer=settings.max_answer_mib * _MIB,
         inventory=_inventory(f"{path}.inventory", settings),
     )

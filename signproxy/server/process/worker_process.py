@@ -137,12 +137,12 @@ def _sockets(where: ListenSettings | S3Settings, port: int, socket_fd: int, sect
 async def _answer(worker: Worker, call: control.Call) -> control.Answer:
     match call:
         case control.Prepare():
-            return control.Prepared(await worker.prepare(call.epoch, call.scope))
+            return control.ReadyToCommit(await worker.prepare(call.epoch, call.scope))
         case control.Report():
             return control.Reported(await worker.report())
         case control.RolesOf():
             return control.Roles(await worker.roles_of(call.token))
-        case control.Commit():
+        case control.CommitPrepared():
             await worker.commit()
         case control.Discard():
             await worker.discard()

@@ -35,7 +35,7 @@ class Plan:
     once: bool = False
     """Whether the objects of its tables are written once."""
     authorizer: str = ""
-    """Who decides what callers may do; the policy, if nobody is named."""
+    """Who decides what callers may do; the policy by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _policy(mode: Mode, plans: Mapping[str, Plan], warehouses: Mapping[str, str]
     """Return a policy without its storages."""
     facade = mode is Mode.FACADE
     signing = ["TABLE_REMOTE_SIGN"]
-    # Without a facade nobody knows that a table was dropped, and Spark itself reads the metadata of what it purges.
+    # Without a facade it is not known that a table was dropped, and Spark itself reads the metadata of what it purges.
     writing = ["CATALOG_MANAGE_CONTENT"] if facade else [*signing, "TABLE_WRITE_DATA", "TABLE_FULL_METADATA"]
     return {
         "default_catalog": next(iter(plans)),

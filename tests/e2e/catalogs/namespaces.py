@@ -13,4 +13,4 @@ JAVA = {version: f"java_{version.replace('.', '_')}" for version in ("1.12.0", "
 NAMESPACES = (*PYICEBERG.values(), *JAVA.values())
 
 APPLICATION = "nightly"
-"""What each run says it is, of which nobody knows whether it is true; its query is called as its namespace."""
+"""What each run says it is, which is not verified; its query is called as its namespace."""

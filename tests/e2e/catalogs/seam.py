@@ -29,7 +29,7 @@ class Site:
     """Below which all its tables lie; a key, without slashes at its ends."""
     authority: Authority
     hands_out_keys: bool = False
-    """Whether it shows the store's keys to whoever loads a table, as catalogs that vend do."""
+    """Whether it shows the store's keys to a client that loads a table, as catalogs that vend do."""
 
     @property
     def warehouse(self) -> str:

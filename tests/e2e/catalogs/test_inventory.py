@@ -92,7 +92,7 @@ def test_every_table_of_a_catalog_is_found(listed: Lakehouse, page_size: int) ->
     assert {name: facts.location for name, facts in found.items()} == _locations(listed)
 
 
-def test_nobody_takes_over_what_the_server_has_not_seen(listed: Lakehouse) -> None:
+def test_no_caller_takes_over_what_the_server_has_not_seen(listed: Lakehouse) -> None:
     """The catalog checks no places: a caller that may create a table would have every other one."""
     token = listed.authority.token(WRITER)
     victim = _locations(listed)["finance", "t0"]

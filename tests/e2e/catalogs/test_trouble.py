@@ -80,7 +80,7 @@ def test_a_restart_costs_what_meets_the_closed_port(shelf: Shelf, matrix: Matrix
     settings = {"drain": {"delay_seconds": 2}}
     with _lakehouse(shelf, tmp_path / "rig", _plan(), settings=settings) as lakehouse, ExitStack() as stack:
         run = _work(lakehouse, tmp_path, version, lambda: stack.enter_context(lakehouse.rig.restarted()))
-        # No release asks again where nobody listens, whatever the headers say.
+        # No release asks again where nothing listens, whatever the headers say.
         told = "but for calls that meet the closed port, which no release repeats"
         with matrix.row(_row(lakehouse, version, "sidecar restarted", told)):
             failures = run.value("lasting")["failures"]
@@ -119,7 +119,7 @@ def test_known_tables_outlive_their_catalog(shelf: Shelf, matrix: Matrix, tmp_pa
 
 @pytest.mark.parametrize("version", (NEWEST, OLDER))
 def test_table_tokens_do_as_well(shelf: Shelf, tmp_path: Path, version: str) -> None:
-    """Who is handed a token for one table only must be able to do all that his own token let him do to it."""
+    """A caller that gets a token for one table must be able to do to it all that its own token allowed."""
     with _lakehouse(shelf, tmp_path / "rig", _plan(readable=READABLE), context={"table_tokens": True}) as lakehouse:
         run = drive(lakehouse, tmp_path, version, JAVA[version])
         for _, step, expected in STEPS:

@@ -33,7 +33,7 @@ class S3Call:
     headers: dict[str, str]
     """Names in lower case; without the signature."""
     access_key: str
-    """Of whose keys signed the request; empty where nobody did."""
+    """Of whose keys signed the request; empty where it is not signed."""
     signed_headers: tuple[str, ...]
     status: int
     """0 where the store never answered."""
@@ -140,7 +140,7 @@ class _Connection:
     async def _answer(self, call: dict[str, Any], store: _Stream) -> bool:
         """Pass on the answer; return whether the connection can be used again."""
         head, status, headers = await self._final(store)
-        # Before the client sees the answer: whoever has ended has all its requests recorded.
+        # Before the client sees the answer: a client that has ended has all its requests recorded.
         self._write(call, status)
         if not head or self._loses(call):
             return False

@@ -252,7 +252,7 @@ def _check_variants(run: Run, store: RunningStore, matrix: Matrix, row: Any) -> 
                 failed = [
                     step for step in run.outcomes if step.startswith(f"{name}: ") and "error" in run.outcomes[step]
                 ]
-                # A bulk delete tells nobody that tagging failed.
+                # A bulk delete does not tell that tagging failed.
                 assert failed or name == "tags instead of deletes", run.outcomes
             continue
         with matrix.row(row(f"properties: {name}")):
@@ -310,7 +310,7 @@ def test_what_the_newest_release_no_longer_reads_fails_before_anything_is_sent(
     assert run.error("write") == ("IllegalArgumentException", "Remote signing endpoint is required")
 
 
-# -- what the client keeps, and what nobody opted in to ----------------------------------------------------------------
+# -- what the client keeps, and what was not opted in to ---------------------------------------------------------------
 
 RANGES = 20
 
@@ -350,7 +350,7 @@ def test_a_kept_signature_serves_every_range(sparing: Lake, matrix: Matrix, tmp_
 @pytest.mark.ci
 @pytest.mark.parametrize("version", ("1.12.0", "1.11.0"))
 def test_what_needs_an_opt_in_is_refused_without_it(sparing: Lake, tmp_path: Path, version: str) -> None:
-    """What a store does at a header's word (keys, tags, classes of storage) costs somebody money or access."""
+    """What a store does at a header's word (keys, tags, classes of storage) costs money or access."""
     # SSE-KMS is asked for with two headers, of which the one that names the method is refused first.
     needing = {
         "tags": "x-amz-tagging",

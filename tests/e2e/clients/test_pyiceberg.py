@@ -72,7 +72,7 @@ REFUSED = (
     ("delete", 400, "delete_without_body"),
     ("denied_read", 403, "no_remote_sign"),
     ("denied_write", 403, "no_remote_sign"),
-    # Not False: whether a foreign object exists is nobody's business.
+    # Not False: whether a foreign object exists is not told.
     ("denied_exists", 403, "no_remote_sign"),
     ("read_only_write", 403, "no_write_data"),
     ("metadata_write", 403, "metadata_protected"),

@@ -58,7 +58,7 @@ def test_what_is_signed_and_recorded_passes() -> None:
         lambda call: replace(call, signed_headers=("x-amz-date",)),
         lambda call: replace(call, status=403),
     ),
-    ids=("nobody's", "another key's", "no stamp", "no event", "key", "method", "unsigned x-amz", "no host", "refused"),
+    ids=("unsigned", "another key's", "no stamp", "no event", "key", "method", "unsigned x-amz", "no host", "refused"),
 )
 def test_a_request_that_is_not_signproxys_is_found(wrong: Callable[[S3Call], S3Call]) -> None:
     """One request that went out with other keys, and the sentence `no client ever had a key` is worth nothing."""

@@ -20,7 +20,7 @@ UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
 @dataclass(slots=True)
 class OwnUpload:
-    """An upload that the caller began, and the parts that he remembers."""
+    """An upload that the caller began, and the parts that it remembers."""
 
     key: str
     upload_id: str

@@ -1,4 +1,4 @@
-"""Change an honest sign request in one place, as somebody would who wants out of his table."""
+"""Change an honest sign request in one place, as a caller would that wants out of its table."""
 
 from __future__ import annotations
 

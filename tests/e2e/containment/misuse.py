@@ -49,7 +49,7 @@ def list_prefix(desk: Desk, world: World, draft: Draft) -> str:
 
 
 def upload_id(desk: Desk, world: World, draft: Draft) -> str:
-    """Use somebody else's upload, under his key or under one of one's own."""
+    """Use another caller's upload, under its key or under one of one's own."""
     bucket, upload = desk.chance.choice(world.foreign_uploads)
     draft.method = desk.chance.choice(("PUT", "POST", "DELETE", "GET"))
     draft.query = [f"uploadId={quote(upload.upload_id, safe='~')}"]

@@ -134,7 +134,7 @@ def _headers(owner: Owner, bucket: str, key: str) -> dict[str, str]:
 
 
 def _writable(bucket: str, key: str) -> bool:
-    """Say whether an object is the caller's to change: inside a table of his, and not the catalog's metadata."""
+    """Say whether an object is the caller's to change: in a table of the caller's, and not the catalog's metadata."""
     for table in WRITABLE:
         if table.holds(bucket, key):
             return not key.endswith((".metadata.json", ".metadata.json.gz", "/version-hint.text"))
@@ -142,7 +142,7 @@ def _writable(bucket: str, key: str) -> bool:
 
 
 def smuggled(owner: Owner, bucket: str, key: str) -> list[str]:
-    """Return whose content an object of the caller's holds that he could not have read."""
+    """Return whose content an object of the caller's holds that the caller could not have read."""
     answer = owner.ask("GET", f"{bucket}/{key}")
     for table in WRITABLE:
         if table.holds(bucket, key):

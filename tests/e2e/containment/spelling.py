@@ -121,7 +121,7 @@ def _leading(chance: Random, key: str) -> str:
 
 
 def _up_and_over(chance: Random, key: str) -> str:
-    """Reach the key from inside a table, for somebody who resolves what signproxy must not."""
+    """Reach the key from inside a table, for a reader that resolves what signproxy must not."""
     inside = chance.choice(("wh/db/t1/", "wh/db/t1/data/", "open/u1/data/"))
     up = chance.choice(("../", "%2e%2e/", "..%2F", ".%2e/", "%252e%252e/", "..%5C", "..;/"))
     return inside + up * chance.randrange(1, 5) + encode_key(key)

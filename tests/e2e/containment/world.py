@@ -1,4 +1,4 @@
-"""Lay out tables, and canaries around them that nobody may read, list, change or delete."""
+"""Lay out tables, and canaries around them that no caller may read, list, change or delete."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _neighbours() -> Iterable[tuple[str, str]]:
     for table in (T1, ODD, U1):
         root = table.root
         parent, _, name = root.rpartition("/")
-        # Names that begin like the table's, or are it to somebody who folds case, space or Unicode.
+        # Names that begin like the table's, or are it to a reader that folds case, space or Unicode.
         for sibling in ("0", "-x", ".bak", "%", "%20", "%2F", " x", "+", "=", "\u00a0", "\u200b"):
             yield LAKE, f"{root}{sibling}/data/part-0.parquet"
         yield LAKE, f"{parent}/{name.swapcase()}/data/part-0.parquet"
@@ -146,13 +146,13 @@ def _neighbours() -> Iterable[tuple[str, str]]:
             if folded != root:
                 yield LAKE, f"{folded}/data/part-0.parquet"
         yield LAKE, f"{parent}/{''.join(chr(ord(c) + 0xFEE0) if '!' <= c <= '~' else c for c in name)}/data/x"
-        # The table's key as somebody reads it who decodes once too often or not at all.
+        # The table's key as a reader has it that decodes once too often or not at all.
         yield LAKE, quote(f"{root}/data/part-0.parquet", safe="")
         yield LAKE, f"{parent}/{quote(name + '/data/part-0.parquet', safe='')}"
         yield LAKE, f"{parent}/{''.join(f'%{byte:02X}' for byte in name.encode())}/data/part-0.parquet"
         yield LAKE, f"{root}%2Fdata/part-0.parquet"
         yield UNLISTED, f"{root}/data/part-0.parquet"
-        # What is left of a key for somebody who drops its first segments, or takes the bucket for one of them.
+        # What is left of a key for a reader that drops its first segments, or takes the bucket for one of them.
         yield LAKE, f"{name}/data/part-0.parquet"
         yield LAKE, "data/part-0.parquet"
         yield LAKE, f"{LAKE}/{root}/data/part-0.parquet"

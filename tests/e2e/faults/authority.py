@@ -37,7 +37,7 @@ class Authority:
         )
 
     def trusting(self) -> ssl.SSLContext:
-        """Return what a client is that trusts nobody else."""
+        """Return what a client is that trusts no other."""
         return ssl.create_default_context(cadata=self._certificate.public_bytes(_PEM).decode())
 
     def issue(self, *, days: int = 20, kind: str = "ec") -> Pair:

@@ -26,11 +26,11 @@ from tests.verifier import VerificationError, as_java, verify
 REGION = "us-east-1"
 BUCKET = "lake"
 AUTHORITY = "127.0.0.1:9"
-"""Where the signatures are for: nobody listens on the discard port, and nobody is asked to."""
+"""Where the signatures are for: nothing listens on the discard port, and nothing has to."""
 
 ROUTE = "/s3-sign/v1/lake/namespaces/db/tables/t"
 CLOSED_ROUTE = "/s3-sign/v1/lake/namespaces/db/tables/closed"
-"""A table that nobody was granted anything on."""
+"""A table without grants."""
 
 PATIENCE = 30.0
 """Seconds for something that has to happen soon, on a machine that is busy with other things."""
@@ -66,7 +66,7 @@ class Keys:
 
 
 class Deployment:
-    """A directory with settings, policy, keys and an audit file; what it says is changed by whoever breaks it."""
+    """A directory with settings, policy, keys and an audit file; what it says is changed by the test that breaks it."""
 
     def __init__(self, directory: Path, **sections: Mapping[str, Any]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -213,7 +213,7 @@ class Served:
     # -- what it tells -----------------------------------------------------------------------------------------------
 
     def admin(self, path: str) -> tuple[int, str]:
-        """Return the answer of the admin listener; status 0 while nobody answers."""
+        """Return the answer of the admin listener; status 0 while there is none."""
         return _send(self.deployment.admin_port, "GET", path, {}, None)
 
     def status(self, path: str) -> int:
@@ -345,7 +345,7 @@ def replace(file: Path, text: str, *, mode: int = 0o644) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and that nobody has waited for yet does not.
+    """Say whether a process runs; one that has ended and was not waited for yet does not.
 
     A killed process is a zombie as soon as its first thread has ended. Its sockets are open until the last one has,
     which may still wait for a disk.

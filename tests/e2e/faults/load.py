@@ -205,7 +205,7 @@ class Load:
 
 
 class _Unreached(Exception):
-    """Nobody listens, or who listens does not let us in."""
+    """Nothing listens, or what listens does not let us in."""
 
 
 class _Unanswered(Exception):

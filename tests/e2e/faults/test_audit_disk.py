@@ -29,7 +29,7 @@ DISK_BYTES = 1_500_000
 
 @pytest.mark.ci
 def test_a_full_disk_denies_until_there_is_room(deploy: Deploy, workers: int) -> None:
-    """What the operator cannot prove was never allowed; and nobody has to restart anything when there is room."""
+    """What the operator cannot prove was never allowed; and nothing has to be restarted when there is room."""
     deployment = deploy(workers)
     with deployment.serve() as served, _load_on(served) as load:
         with _file_size_limit(served, deployment.audit_file):
@@ -46,7 +46,7 @@ def test_a_full_disk_denies_until_there_is_room(deploy: Deploy, workers: int) ->
 
 
 @ONE_ON_EVERY_CHANGE
-def test_a_full_disk_stops_nobody_where_the_operator_says_so(deploy: Deploy, workers: int) -> None:
+def test_a_full_disk_stops_no_caller_where_the_operator_says_so(deploy: Deploy, workers: int) -> None:
     """`on_error: allow` is a promise too: no request fails, and what is lost is counted and leaves a visible hole."""
     deployment = deploy(workers, audit={"on_error": "allow", "queue": 100})
     with deployment.serve() as served, _load_on(served) as load:
@@ -111,7 +111,7 @@ def _file_size_limit(served: Served, file: Path) -> Iterator[None]:
 
 
 def _check_told(served: Served) -> None:
-    """Assert that the operator sees it everywhere that he looks."""
+    """Assert that the operator sees it everywhere."""
     # Each worker finds out by its own next write.
     served.wait_until("it is not ready", lambda: served.status("/readyz") == 503)
     assert "audit" in served.admin("/readyz")[1]
@@ -141,7 +141,7 @@ def _evidence_of(file: Path, load: Load) -> bool:
 
 
 def _as_root() -> tuple[str, ...]:
-    """Return what lets anybody mount: a user of his own name space is root there."""
+    """Return what lets any user mount: the user of a name space of its own is root there."""
     return () if os.geteuid() == 0 else ("--user", "--map-root-user")
 
 

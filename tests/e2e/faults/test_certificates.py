@@ -1,4 +1,4 @@
-"""Certificates are renewed, and broken, under load: new handshakes get the new one, and nobody's connection ends."""
+"""Certificates are renewed, and broken, under load: new handshakes get the new one, and no connection ends."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Issuer:
 
 
 @pytest.mark.ci
-def test_signatures_and_events_follow_the_clock_and_nobody_fails(deploy: Deploy, workers: int) -> None:
+def test_signatures_and_events_follow_the_clock_and_no_request_fails(deploy: Deploy, workers: int) -> None:
     """A store refuses what is dated by another clock; and a step must not stop whatever counts time in other ways."""
     deployment = deploy(workers)
     clock = Clock(deployment.directory)

@@ -1,4 +1,4 @@
-"""The server is told to end under load: clients are sent elsewhere in time, and nobody's answer is lost."""
+"""The server is told to end under load: clients are sent elsewhere in time, and no answer is lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_clients_that_never_leave_find_a_closed_door_and_no_broken_answer(deploy
     assert set(load.outcomes()) <= {SIGNED, UNREACHED, CLOSED}
     events = served.events()
     check_every_answer(events, load.exchanges)
-    # The kernel connects whoever comes while the door closes. Who was not let in was not heard either.
+    # The kernel connects clients that come while the door closes. A client that was not let in was not heard.
     shut_out = [each for each in load.exchanges if each.outcome == CLOSED]
     assert len(shut_out) <= 8
     assert all(each.begun > told + DELAY * 0.9 for each in shut_out)
@@ -119,7 +119,7 @@ def _half_sent(deployment: Deployment) -> Iterator[tuple[socket.socket, bytes]]:
     )
     with socket.create_connection(("127.0.0.1", deployment.port), timeout=30) as client:
         client.sendall(head.encode() + body[:-10])
-        # Until the server has read it: what lies in the kernel alone is nobody's yet.
+        # Until the server has read it: what lies in the kernel alone is not accepted yet.
         time.sleep(0.3)
         yield client, body[-10:]
 

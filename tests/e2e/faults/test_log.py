@@ -1,4 +1,4 @@
-"""Whoever reads the log is gone or stands still, under load: requests do not care, and the end is in order."""
+"""The reader of the log is gone or stands still, under load: requests do not care, and the end is in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DENIALS = 50
 """Each of them is worth a line of the log."""
 
 
-def test_a_log_that_nobody_reads_anymore_costs_lines_and_nothing_else(deploy: Deploy, workers: int) -> None:
+def test_a_log_that_is_not_read_anymore_costs_lines_and_nothing_else(deploy: Deploy, workers: int) -> None:
     """A log agent is restarted: what it does not read is lost, and that is all."""
     deployment = deploy(workers)
     with _pipe() as (reading, writing), deployment.serve(log=writing.fileno()) as served, _load_on(deployment) as load:
@@ -36,8 +36,8 @@ def test_a_log_that_nobody_reads_anymore_costs_lines_and_nothing_else(deploy: De
         assert served.wait() == 0
 
 
-def test_a_log_whose_reader_stands_still_holds_nobody_up(deploy: Deploy, workers: int) -> None:
-    """A full disk of the container runtime stops its log driver, and must not stop whoever writes to it."""
+def test_a_log_whose_reader_stands_still_holds_nothing_up(deploy: Deploy, workers: int) -> None:
+    """A full disk of the container runtime stops its log driver, and must not stop the server that writes to it."""
     deployment = deploy(workers)
     with _pipe() as (_, writing), deployment.serve(log=writing.fileno()) as served:
         with _load_on(deployment) as load:

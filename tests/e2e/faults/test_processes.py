@@ -53,7 +53,7 @@ def test_a_killed_worker_costs_its_own_connections_and_is_replaced(deploy: Deplo
 
 
 @pytest.mark.ci
-def test_a_worker_that_is_told_to_end_is_replaced_and_nobody_notices(deploy: Deploy) -> None:
+def test_a_worker_that_is_told_to_end_is_replaced_and_no_client_notices(deploy: Deploy) -> None:
     """Who ends one worker by hand, to see whether it helps, must not fail jobs."""
     deployment = deploy(2, drain={"delay_seconds": 1})
     with deployment.serve() as served, _load_on(deployment) as load:
@@ -69,8 +69,8 @@ def test_a_worker_that_is_told_to_end_is_replaced_and_nobody_notices(deploy: Dep
 
 
 @pytest.mark.ci
-def test_a_killed_supervisor_leaves_nobody_behind(deploy: Deploy) -> None:
-    """Workers that nobody watches would keep the port, serve the policy of yesterday, and never hear of a revoke."""
+def test_a_killed_supervisor_leaves_no_worker_behind(deploy: Deploy) -> None:
+    """Workers that are not watched would keep the port, serve the policy of yesterday, and never hear of a revoke."""
     deployment = deploy(2)
     with deployment.serve() as served, _load_on(deployment) as load:
         orphans = served.workers()
@@ -104,7 +104,7 @@ def test_a_worker_that_hangs_is_replaced(deploy: Deploy) -> None:
         replaced = time.monotonic()
         load.wait_for(SIGNED, 100, since=replaced)
         assert set(load.outcomes(replaced)) == {SIGNED}
-        # Nobody was left hanging until his own patience ended.
+        # No client was left hanging until its own limit ended.
         assert set(load.lost()) <= {CLOSED}
         assert load.lost().total() <= CLIENTS
         assert served.metric(RESTARTS) == 1

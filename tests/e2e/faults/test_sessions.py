@@ -57,7 +57,7 @@ def test_sessions_that_live_outlast_the_failures_of_the_service(
         assert told["storage"] == "store"
         assert not any(secret in json.dumps(told) for secret in deployment.keys.secrets.values())
         service.mode = Mode.WELL
-        # Asked again by itself: nobody has to say that it is well again.
+        # Asked again by itself: no operator has to say that it is well again.
         served.wait_until("it is asked again", lambda: len(service.given) > given)
         served.wait_until("it says so", lambda: bool(served.logged("getting credentials works again")))
         load.wait_for(SIGNED, 20, since=time.monotonic())
@@ -78,7 +78,7 @@ def test_a_service_that_is_down_at_the_start_is_waited_for(deployment: Deploymen
 
 
 @pytest.mark.ci
-def test_a_hanging_service_holds_nobody_up(deployment: Deployment, service: SessionService) -> None:
+def test_a_hanging_service_holds_nothing_up(deployment: Deployment, service: SessionService) -> None:
     """Requests must never wait for what is done in the background; nor may the end of the server."""
     with deployment.serve() as served, _load_on(deployment) as load:
         asked = service.asked
@@ -109,7 +109,7 @@ def test_sessions_are_replaced_before_they_end(deployment: Deployment, service: 
 
 
 def test_sessions_that_end_are_not_used_and_the_next_are(deployment: Deployment, service: SessionService) -> None:
-    """What the store would refuse must not be signed with; and nobody may have to restart when there is a session."""
+    """What the store would refuse must not be signed with; and no restart may be needed when there is a session."""
     service.seconds = SHORT_SECONDS
     with deployment.serve() as served, _load_on(deployment) as load:
         service.mode = Mode.DOWN
@@ -143,7 +143,7 @@ def test_a_clock_that_steps_over_the_end_of_a_session_fetches_the_next(
         load.wait_for(SIGNED, 20, since=healed)
         assert set(load.outcomes(healed)) == {SIGNED}
         assert set(load.outcomes()) <= {SIGNED, UNAVAILABLE}
-        # Back again: what looked new is then of the future, and is good until somebody knows better.
+        # Back again: what looked new is then of the future, and is good until it is refused.
         service.clock_offset = 0.0
         clock.step(0.0)
         back = time.monotonic()

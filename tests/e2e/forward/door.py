@@ -56,7 +56,7 @@ class Door:
         return json.loads(text)
 
     def endpoint(self, *, token: str | None = None, **scope: str) -> Endpoint:
-        """Return this door with a new key, of the deployment's own caller where nobody else is named."""
+        """Return this door with a new key, of the deployment's own caller where no other is named."""
         key = self.keys(token=token, scope=scope)
         return Endpoint(
             "through",

@@ -1,6 +1,6 @@
 """What a strict S3 server refuses and some stores do: each attempt, and where it is known to succeed.
 
-The table is that of the stores as they are; whoever takes another release runs it to learn what has changed.
+The table is that of the stores as they are; run it for another release to learn what has changed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _gone(key: str) -> Callable[[Owner, str], bool]:
     return lambda owner, bucket: not owner.ask("HEAD", f"{bucket}/{key}").ok
 
 
-# -- what nobody signed --------------------------------------------------------------------------------------------
+# -- what is not signed --------------------------------------------------------------------------------------------
 
 
 def _laundered(name: str, value: str, *, method: str = "PUT", key: str = "target") -> Callable[[Scene], WireHttp]:

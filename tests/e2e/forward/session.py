@@ -14,7 +14,7 @@ from tests.e2e.stores.direct import Owner, code_of
 from tests.e2e.wire import Answer, BrokenAnswer, Wire
 from tests.verifier import WireHttp
 
-# Each answer has its own, and nobody but a connection's two ends is concerned with the others.
+# Each answer has its own, and only a connection's two ends are concerned with the others.
 _VOLATILE = frozenset(
     """
     date server connection keep-alive transfer-encoding x-amz-request-id x-amz-id-2 x-trans-id x-openstack-request-id
@@ -30,7 +30,7 @@ _ELEMENTS = re.compile(
     rb"|NextContinuationToken|ContinuationToken|NextUploadIdMarker|UploadIdMarker|UploadId|Message)>[^<]*</\1>"
 )
 _KEPT = frozenset({b"Key"})
-# In which order they are told is nobody's promise.
+# In which order they are told is not promised.
 _SETS = (re.compile(rb"(?:<Deleted>.*?</Deleted>)+", re.DOTALL), re.compile(rb"(?:<Tag>.*?</Tag>)+", re.DOTALL))
 _BOUNDARY = re.compile("boundary=([0-9A-Za-z-]+)")
 

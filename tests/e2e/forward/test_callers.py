@@ -164,7 +164,7 @@ def test_what_the_caller_may_not_delete_is_told_key_by_key(house: House) -> None
 
 
 def test_only_readable_buckets_are_listed(house: House) -> None:
-    """What else the owner of the keys has is nobody's business."""
+    """What else the owner of the keys has is not told."""
     with Session(house.endpoint, BUCKET) as session:
         answer = session.ask("buckets", "GET", target="/")
     assert answer.status == 200
@@ -173,7 +173,7 @@ def test_only_readable_buckets_are_listed(house: House) -> None:
 
 
 def test_an_upload_belongs_to_its_key(house: House) -> None:
-    """Who learns another upload's id could add parts to it under a key of his own, or end it."""
+    """A caller that learns another upload's id could add parts to it under another key, or end it."""
     with Session(house.endpoint, BUCKET) as session, closing(Owner(house.store)) as owner:
         own = session.begin("wh/own/data/many")
         for key in ("wh/own/data/other", _READ):

@@ -26,11 +26,11 @@ CLIENT = "versitygw test full-flow"
 _ACCOUNT = "it expects its own access key to be an account of the store, as an owner or in a bucket's policy"
 _ADMIN = "the store's own administration, which is no S3"
 _FIRST = "of two faults the other one is told, or the same refusal in other words: it stops at the first byte"
-_FORM = "a form of a browser carries its signature in the body: without one in the head nobody is served"
+_FORM = "a form of a browser carries its signature in the body: without one in the head no request is served"
 _CODE = "it expects the code `400`, which is none of S3's: a refusal names the rule that a key breaks"
 _PADDED = "a dot segment with blanks around it, which some stores trim"
 _STRICTER = "S3 itself refuses what this store takes"
-_UNSIGNED = "an unsigned request: nobody is served who does not say who he is"
+_UNSIGNED = "an unsigned request: only callers that are known are served"
 _UPLOAD = "an upload's id is sealed to its key: a foreign one is refused before the store is asked"
 
 # What no proxy that has keys of its own can answer as the store does, or must not, and why.
@@ -198,7 +198,7 @@ def test_other_stores_keep_every_pass(doors: Doors, matrix: Matrix, tmp_path: Pa
     names = run_all(Endpoint.direct(doors.store(VERSITYGW)), tmp_path / "home").names
     flows: dict[str, Flow] = {}
     lost: dict[str, str] = {}
-    # Each in a store of its own: what one run has locked, nobody can remove for the other.
+    # Each in a store of its own: what one run has locked, cannot be removed for the other.
     for side in ("direct", "through"):
         (tmp_path / side).mkdir()
         with kind.run(tmp_path / side) as store, closing(Owner(store)) as owner, ExitStack() as stack:

@@ -49,7 +49,7 @@ def _hidden_bucket(storage: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hidden_table(storage: dict[str, Any]) -> dict[str, Any]:
-    """Let the caller write one table, beside one that he knows nothing of."""
+    """Let the caller write one table, beside one that it knows nothing of."""
     return table_policy(storage, MINE, {"own": ["TABLE_READ_DATA", "TABLE_WRITE_DATA"], "closed": []})
 
 
@@ -114,7 +114,7 @@ def spellings(bucket: str, key: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", STORES, ids=str)
 def test_no_spelling_copies_what_is_hidden(world: World) -> None:
-    """Whoever may write anywhere could read everything: a copy's source is one more thing that is asked for."""
+    """A caller that may write anywhere could read everything: a copy's source is one more thing that is asked for."""
     tried = [*spellings(world.bucket, world.key)]
     reached = [source for source in tried if _direct(world, source)]
     assert len(reached) >= 2, "what no store understands proves nothing"

@@ -70,7 +70,7 @@ def _query(asked: Asked) -> str:
 
 @pytest.mark.parametrize("asked", ROWS, ids=lambda asked: asked.operation)
 def test_each_operation_is_what_the_documentation_says(house: House, matrix: Matrix, asked: Asked) -> None:
-    """Whoever finds an operation refused has to find the reason, in the event as on the page."""
+    """A user who finds an operation refused has to find the reason, in the event as on the page."""
     endpoint = house.door.endpoint()
     path = {"service": "", "bucket": BUCKET, "object": f"{BUCKET}/{KEY}.{asked.operation}"}[asked.level]
     headers = {

@@ -249,7 +249,7 @@ def test_a_client_that_misbehaves_is_let_go(opened: Opened, act: Callable[[Endpo
     deadline = time.monotonic() + BOUND
     while len(door.events()) == before and act is not _vanish_in_head and time.monotonic() < deadline:
         time.sleep(0.05)
-    # Half a head is no request; what nobody could be found behind is told of in sums, later.
+    # Half a head is no request; what has no known caller is told of in sums, later.
     assert len(door.events()[before:]) == (0 if act is _vanish_in_head else 1)
     stored = [received for received in capture.take() if received.line.startswith(b"PUT")]
     assert all(received.body in (b"done", b"xxxx") for received in stored), stored

@@ -32,7 +32,7 @@ HANGS = 60.0
 def test_access_tokens_are_accepted_as_the_provider_makes_them(
     deployment: Deployment, provider: IdentityProvider
 ) -> None:
-    """RFC 9068 gives access tokens a type of their own; whoever knows only `JWT` refuses every one of them."""
+    """RFC 9068 gives access tokens a type of their own; a verifier that knows only `JWT` refuses every one of them."""
     with deployment.serve() as served:
         for algorithm in ("RS256", "ES256"):
             token = provider.token(algorithm=algorithm)
@@ -103,7 +103,7 @@ def test_made_up_key_ids_cost_one_fetch(deployment: Deployment, provider: Identi
 # -- failures ------------------------------------------------------------------------------------------------------
 
 
-def test_a_provider_that_is_down_at_the_start_stops_nobody_else(tmp_path: Path) -> None:
+def test_a_provider_that_is_down_at_the_start_stops_no_other(tmp_path: Path) -> None:
     """After a power cut everything starts at once; what needs no provider works, and the rest heals by itself."""
     address = Address()
     deployment = Deployment(tmp_path / "signproxy")
@@ -131,7 +131,7 @@ def test_a_provider_that_goes_down_leaves_its_keys_in_use(tmp_path: Path) -> Non
             assert served.sign(seen).status == 200
             provider.process.stop()
             assert [served.sign(token).status for token in (seen, unseen)] == [200, 200]
-            # Only who brings a key that nobody knows finds out, and at once.
+            # Only a caller with an unknown key finds out, and at once.
             assert served.sign(made_up_tokens(address.issuer, 1)[0]).status == 401
             assert [served.sign(token).status for token in (seen, unseen)] == [200, 200]
             assert served.status("/readyz") == 200
@@ -151,7 +151,7 @@ def test_a_provider_that_goes_down_leaves_its_keys_in_use(tmp_path: Path) -> Non
 def test_a_hanging_provider_makes_only_those_wait_who_need_it(
     deployment: Deployment, provider: IdentityProvider
 ) -> None:
-    """Whoever has a key that is known must not pay for a stranger's question."""
+    """A caller with a key that is known must not pay for a stranger's question."""
     good = provider.token()
     with deployment.serve() as served, ThreadPoolExecutor(CROWD) as crowd:
         assert served.sign(good).status == 200
@@ -195,7 +195,7 @@ def test_a_garbled_key_set_changes_nothing(
 def test_a_garbled_key_set_at_the_start_heals(
     deployment: Deployment, provider: IdentityProvider, status: int, body: str
 ) -> None:
-    """Nobody may have to restart signproxy because the provider was slow to come up."""
+    """No operator may have to restart signproxy because the provider was slow to come up."""
     provider.answer_instead(status, body)
     with deployment.serve(ready=False) as served:
         assert served.status("/readyz") == 503

@@ -31,7 +31,7 @@ def test_a_lasting_flood_costs_one_fetch_a_minute(deployment: Deployment, provid
                 provider.withdraw()
         assert time.monotonic() < begun + COOL_DOWN
         assert provider.fetches() == before.plus(1)
-        # Nobody has asked since, so the old key is still believed and the new one is not.
+        # No request has come since, so the old key is still believed and the new one is not.
         assert [served.sign(token).status for token in (old, provider.token())] == [200, 401]
         time.sleep(begun + COOL_DOWN + MARGIN - time.monotonic())
         assert [served.sign(token).status for token in (provider.token(), old)] == [200, 401]
@@ -39,7 +39,7 @@ def test_a_lasting_flood_costs_one_fetch_a_minute(deployment: Deployment, provid
 
 
 def test_a_token_ends_with_its_life_and_the_leeway(deployment: Deployment, provider: IdentityProvider) -> None:
-    """A remembered verification must not outlive what was verified; and the caller is told to renew his token."""
+    """A remembered verification must not outlive what was verified; and the caller is told to renew its token."""
     life = 5
     with deployment.serve() as served:
         asked = time.time()

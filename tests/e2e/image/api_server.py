@@ -1,4 +1,4 @@
-"""Show a cluster's keys to whoever shows a token, over TLS, as an API server does. Run as a script."""
+"""Show a cluster's keys to clients that show a token, over TLS, as an API server does. Run as a script."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ TIMEOUT = 10.0
 
 
 def ask(request: dict[str, Any]) -> dict[str, Any]:
-    """Return status, headers and body; status 0 and the reason where nobody answers."""
+    """Return status, headers and body; status 0 and the reason where there is no answer."""
     host, port, server = request["host"], request["port"], request.get("server", "")
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
     try:

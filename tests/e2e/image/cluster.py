@@ -61,7 +61,7 @@ mount -o remount,bind,ro $at
 
 
 class Issuer:
-    """Whoever signs the cluster's service-account tokens."""
+    """The signer of the cluster's service-account tokens."""
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

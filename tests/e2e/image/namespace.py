@@ -16,7 +16,7 @@ STEP_TIMEOUT = 600.0
 """Seconds for one command; the longest installs the locked packages over a slow line."""
 
 DYING = ("--pdeathsig=KILL",)
-"""Has `setpriv` end what it starts with whoever started it."""
+"""Has `setpriv` end what it starts together with the process that started it."""
 
 _TOOLS = ("unshare", "nsenter", "setpriv", "mount", "chroot", "ip")
 

@@ -79,7 +79,7 @@ def _ids(batches: int) -> list[str]:
 
 @pytest.mark.ci
 def test_published_tables_have_the_warehouse_s_rows(steps: dict[str, Any]) -> None:
-    """Whoever asks through Trino or DuckDB must miss no access."""
+    """An auditor who asks through Trino or DuckDB must miss no access."""
     assert steps["first"]["exit"] == Exit.OK, steps["first"]["problem"]
     tables = steps["first"]["tables"]
     assert tables["events"]["ids"] == _ids(5)

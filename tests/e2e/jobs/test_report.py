@@ -94,7 +94,7 @@ def test_page_opens_and_fits(opened: Browser, paths: dict[str, Path], name: str,
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("look", ({}, {"dark": True}, {"media": "print"}), ids=str)
 def test_text_stands_out(opened: Browser, paths: dict[str, Path], name: str, look: dict[str, object]) -> None:
-    """Grey on grey is not read by many, and by nobody on a projector."""
+    """Grey on grey is hard to read, and cannot be read on a projector."""
     opened.open(paths[name], **look)  # type: ignore[arg-type]  # one row of the table above
     opened.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert opened.evaluate(CONTRAST) == []

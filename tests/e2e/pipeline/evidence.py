@@ -41,9 +41,9 @@ class Scene:
     anonymous: Counter[Asked] = field(default_factory=Counter)
     """With no keys, of objects that everybody may read."""
     sent: Counter[str] | None = None
-    """The stamps of the requests that clients sent, where somebody between them and the store wrote them down."""
+    """The stamps of the requests that clients sent, where a relay between them and the store wrote them down."""
     has_catalog: bool = False
-    """Whether a catalog writes its tables' metadata with the store's own keys, which nobody decides about."""
+    """Whether a catalog writes its tables' metadata with the store's own keys, which is not decided about."""
 
     def events(self) -> list[dict[str, Any]]:
         """Return the trail, read without the pipeline; all of it has to be sealed."""

@@ -120,7 +120,7 @@ def use_by_spark(directory: Path, name: str) -> Scene:
 
 
 def before(scene: Scene, owner: Owner, *, is_new: bool = True) -> None:
-    """Lay out the bucket with the store's own keys, as whoever runs it does: nothing decides about that either."""
+    """Lay out the bucket with the store's own keys, as its operator does: nothing decides about that either."""
     if is_new:
         _with_keys(scene, owner, "PUT", "")
     for table in (READABLE, CLOSED):
@@ -137,7 +137,7 @@ def before(scene: Scene, owner: Owner, *, is_new: bool = True) -> None:
 
 
 def past(scene: Scene, store: RunningStore, owner: Owner) -> None:
-    """Do what must not be done: use the store's keys beside signproxy, and read as nobody."""
+    """Do what must not be done: use the store's keys beside signproxy, and read without any key."""
     stolen = f"wh/{WRITABLE}/data/stolen.parquet"
     _with_keys(scene, owner, "PUT", stolen, body=b"mine")
     _with_keys(scene, owner, "GET", stolen)

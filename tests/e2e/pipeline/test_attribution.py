@@ -62,7 +62,7 @@ def test_each_request_has_its_decision_and_those_without_one_are_found(of_client
 
 @pytest.mark.parametrize("name", STORES)
 def test_each_request_of_a_spark_job_has_its_decision(of_spark: Found, name: str) -> None:
-    """An engine's own retries, ranges and bulk deletes would be accesses that nobody decided about."""
+    """An engine's own retries, ranges and bulk deletes would be accesses without a decision."""
     scenes, tables = of_spark
     check(scenes[name], tables)
     counted = classes([row for row in tables["access_attribution"] if row["bucket"] == scenes[name].bucket])

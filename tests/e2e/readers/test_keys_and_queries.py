@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.uploads import Place, UploadIds
+from signproxy.forward.uploads import UploadIds, UploadScope
 from signproxy.s3 import classify as signed
 from signproxy.s3 import forwarded, key
 from signproxy.s3.canonical import canonical_path, canonical_query
@@ -65,7 +65,7 @@ VALUES = (
 RULES = (TABLE, OBJECT, ALL, ALL_STRICT)
 METHODS = ("GET", "GET", "HEAD", "PUT", "DELETE", "POST")
 MARKER = Marker((SealingSecret(b"s" * 32),), Purpose.UPLOAD_ID)
-PLACE = Place("table\x1flake", "lake")
+PLACE = UploadScope("table\x1flake", "lake")
 
 _NEVER = re.compile(r"(?!)")
 

@@ -187,7 +187,7 @@ class Soak:
         self._rotations["provider token"] += 1
 
     def _rotate_credentials(self) -> None:
-        # Whoever verifies has to know the new pair before the first signature of it.
+        # The verifier has to know the new pair before the first signature of it.
         key, secret = self.deployment.keys.new()
         self._tell_callers()
         time.sleep(OVERLAP_SECONDS)

@@ -65,7 +65,7 @@ def test_a_trail_that_is_not_whole_is_told(tmp_path: Path, events: list[dict[str
 
 
 def test_ids_that_were_exchanged_are_told_by_their_sum(tmp_path: Path) -> None:
-    """The count alone would not show an answer whose event is somebody else's."""
+    """The count alone would not show an answer whose event is another request's."""
     assert _read(tmp_path, _event(1), _event(2)).digest != _read(tmp_path, _event(1), _event(2, boot="D")).digest
 
 

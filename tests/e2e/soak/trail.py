@@ -42,7 +42,7 @@ class Trail:
         return len(self._last)
 
     def read(self, file: Path) -> None:
-        """Take in a file that nobody writes to anymore, and remove it."""
+        """Take in a file that is no longer written to, and remove it."""
         # An id begins with its time, so that two of one kind would stand close together.
         ids: set[str] = set()
         with file.open("rb") as lines:

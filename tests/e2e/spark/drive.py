@@ -17,7 +17,7 @@ SCENARIO = Path(__file__).parent / "scenario.py"
 LAKE, SECOND = "lake", "second"
 """The policy's catalogs."""
 READER = "lake_reader"
-"""What the session calls the first one when it is somebody else."""
+"""What the session calls the first one when it is another principal."""
 NAMESPACE = "sales"
 TABLES = ("orders", "deltas", "made", "streamed", "closed")
 SECOND_TABLES = ("copied", "once")

@@ -5,7 +5,7 @@ session sign is in its configuration.
 """
 
 # ruff: noqa: S608
-# Its statements are written here; nobody else's text is in them.
+# Its statements are written here; no foreign text is in them.
 # mypy: disable-error-code="import-not-found"
 # PySpark is not installed where the tests are checked; each release has an environment of its own.
 
@@ -196,7 +196,7 @@ def whole_tables(job: Job, source: str) -> None:
 
 
 def several_users(job: Job, source: str) -> None:
-    """Use several catalogs in one JVM: another one, and the same one as somebody who may only read."""
+    """Use several catalogs in one JVM: another one, and the same one as a user who may only read."""
     name = f"{job.second}.sales.copied"
 
     def copy() -> int:

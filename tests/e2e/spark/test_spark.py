@@ -123,7 +123,7 @@ NESSIE_REFUSES = {
 NESSIE_TELLS = {"time travel": 10}
 
 SECOND_STEPS: tuple[tuple[str, str, Any], ...] = (
-    ("INSERT of another catalog's rows, read as somebody else", "two catalogs", 10),
+    ("INSERT of another catalog's rows, read as another principal", "two catalogs", 10),
     ("append to a write-once table, and DELETE", "write-once: append", 14),
 )
 
@@ -132,7 +132,7 @@ SECOND_STEPS: tuple[tuple[str, str, Any], ...] = (
 def test_a_job_works_without_a_key(
     shelf: Shelf, matrix: Matrix, tmp_path: Path, request: pytest.FixtureRequest, release: Release, kind: str
 ) -> None:
-    """Whatever a job of a user does to tables and this one does not is the first thing that breaks at his place."""
+    """Whatever a job of a user does to tables and this one does not is the first thing that breaks for that user."""
     whole = request.config.option.markexpr in ("", WHOLE)
     seconds = STREAM_SECONDS if whole and kind == "facade" else STREAM_SECONDS_CI
     mode, first, second = KINDS[kind]
@@ -198,7 +198,7 @@ def _check_stream(run: Run, matrix: Matrix, lakehouse: Lakehouse, release: Relea
 
 
 def _check_users(run: Run, matrix: Matrix, lakehouse: Lakehouse, release: Release) -> None:
-    """Check that nobody acted as anybody else, though all were in one JVM."""
+    """Check that no principal acted as another, though all were in one JVM."""
     for step in ("reader: insert", "reader: overwrite"):
         row = _row(lakehouse, release, "INSERT of a user who may only read")
         with matrix.row(row._replace(outcome=Outcome.REFUSED, detail="no_write_data")):
@@ -214,7 +214,7 @@ def _check_users(run: Run, matrix: Matrix, lakehouse: Lakehouse, release: Releas
     }
     analyst = {found[1:] for found in done if found[0] == f"{IDP}/{ANALYST}"}
     assert analyst == {(LAKE, "orders", "read")}
-    # One job read the one as the analyst and wrote the other as somebody else.
+    # One job read the one as the analyst and wrote the other as another principal.
     assert (f"{IDP}/{WRITER}", SECOND, "copied", "write") in done
 
 

@@ -69,7 +69,7 @@ def run(directory: Path, *, log_webhook: str = "") -> Iterator[RunningStore]:
     addresses = ("--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{console}")
     server = Server("minio", (str(install()), "server", "--quiet", *addresses, str(data)), directory, env=env)
     try:
-        # Its health is good before it serves: a stranger's list is refused once there is somebody to refuse it.
+        # Its health is good before it serves: a stranger's list is refused once it does.
         server.wait_until(lambda: status_of(port, "/") == 403)
         yield RunningStore(
             "minio",

@@ -78,7 +78,7 @@ class Server:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return loopback ports that nobody listens on, all different."""
+    """Return loopback ports that nothing listens on, all different."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -87,7 +87,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def status_of(port: int, path: str) -> int:
-    """Return the status of a plain GET on loopback, 0 while nobody answers."""
+    """Return the status of a plain GET on loopback, 0 while there is no answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DOMAIN = "s3.e2e.test"
-"""The name below which buckets are addressed in virtual-host style; nobody resolves it."""
+"""The name below which buckets are addressed in virtual-host style; it is never resolved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def run(directory: Path) -> Iterator[RunningStore]:
     etc, data, secret = directory / "etc", directory / "data", secrets.token_hex(16)
     etc.mkdir()
     (data / "sdb1").mkdir(parents=True)
-    # Nobody listens on the last one: Swift runs without memcached, but not without its address.
+    # Nothing listens on the last one: Swift runs without memcached, but not without its address.
     *ports, memcache = free_ports(len(_KINDS) + 2)
     backends, proxy = dict(zip(_KINDS, ports[:-1], strict=True)), ports[-1]
     (etc / "swift.conf").write_text(

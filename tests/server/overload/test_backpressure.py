@@ -63,7 +63,7 @@ async def test_one_that_fails_leaves_no_other_waiting() -> None:
     assert gone_on == ["b"]
 
 
-async def test_nobody_waits_longer_than_a_write_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_request_waits_longer_than_a_write_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that stands still would hang every client instead of being told to them."""
     monkeypatch.setattr(module, "MOST_SECONDS", 0.05)
     pressure = following(Behind())

@@ -77,7 +77,7 @@ async def test_idle_connections_are_left_until_the_end_of_the_delay() -> None:
 
 
 async def test_what_is_in_flight_at_the_end_is_answered() -> None:
-    """A head in two packets, a body in two packets: whoever has begun to ask is owed an answer."""
+    """A head in two packets, a body in two packets: a client that has begun to ask is owed an answer."""
     async with _listening() as (product, listener):
         heads, bodies = await Talk.with_(product.url), await Talk.with_(product.url)
         whole = request()
@@ -131,7 +131,7 @@ async def test_half_a_head_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPa
 
 
 async def test_half_a_head_at_the_end_is_answered_if_the_rest_comes() -> None:
-    """Its sender has begun to ask. Nobody told the server to drain before: then the end itself does."""
+    """Its sender has begun to ask. The server was not told to drain before: then the end itself does."""
     async with _listening() as (product, listener):
         talk = await Talk.with_(product.url)
         whole = request()

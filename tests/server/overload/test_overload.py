@@ -81,7 +81,7 @@ async def test_a_principal_beyond_its_rate_is_told_when_to_come_back(ask_for: Re
         refused = answers[3]
         assert refused.headers["Retry-After"] == "1"
         assert (refused.body["error"]["code"], refused.reason) == (429, "TooManyRequestsException")
-        # Whoever shares nothing with it but the server does not notice, on whatever connection.
+        # A caller that shares nothing with it but the server does not notice, on whatever connection.
         assert (await talk.ask(ask_for("writer"))).status == 200
         await talk.close()
         events = product.events()
@@ -121,7 +121,7 @@ async def test_a_principal_whose_requests_are_denied_is_held_to_its_rate_as_well
 async def test_what_is_too_much_costs_no_more_than_knowing_who_asks(
     ask_for: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit that is looked at after the work protects nobody."""
+    """A limit that is looked at after the work protects no caller."""
 
     def read_message(_: bytes) -> object:
         raise AssertionError("the message was read")
@@ -186,7 +186,7 @@ async def test_strangers_beyond_their_share_wait_for_their_answer(ask_for: Reque
         assert [(await talk.answer()).status for talk in talks[:2]] == [401, 401]
         strangers = product.handler.limits.strangers
         await until(lambda: strangers.now == 3)
-        # Nobody else does: not on another connection, and not on one that a stranger used before.
+        # No other caller does: not on another connection, and not on one that a stranger used before.
         assert (await talks[0].ask(ask_for())).status == 200
         other = await Talk.with_(product.url)
         assert (await other.ask(ask_for())).status == 200
@@ -225,7 +225,7 @@ async def test_what_is_sent_meanwhile_is_answered_afterwards_and_in_order(ask_fo
 
 @pytest.mark.usefixtures("held")
 async def test_nothing_is_read_while_an_answer_is_held_back(ask_for: Request, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else whoever waits for an answer could keep the core busy meanwhile."""
+    """Else a caller that waits for an answer could keep the core busy meanwhile."""
     wires: list[asyncio.Transport] = []
     opened = exchange.Connection.connection_made
 
@@ -270,7 +270,7 @@ async def test_the_number_of_held_answers_is_bounded(ask_for: Request) -> None:
 async def test_nothing_is_left_of_held_answers_whose_callers_leave(
     ask_for: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever connects, asks and leaves would fill the memory, one timer and one answer at a time."""
+    """A client that connects, asks and leaves would fill the memory, one timer and one answer at a time."""
     monkeypatch.setattr(limits, "HOLD_SECONDS", 0.3)
 
     async def flood(url: str, who: str | None, held: Held) -> None:
@@ -381,7 +381,7 @@ async def test_requests_that_wait_for_their_body_are_bounded_for_each_and_for_al
 
 
 async def test_one_connection_too_many_is_closed_at_once() -> None:
-    """Without a bound the process runs out of descriptors, and then nobody is answered."""
+    """Without a bound the process runs out of descriptors, and then no request is answered."""
     async with limited(connections=16) as product:
         talks = []
         for _ in range(16):
@@ -403,7 +403,7 @@ async def test_one_connection_too_many_is_closed_at_once() -> None:
 
 
 async def test_strangers_cannot_take_all_connections() -> None:
-    """Connecting takes no token: whoever opens thousands and says nothing would lock out everybody with one."""
+    """Connecting takes no token: a client that opens thousands and says nothing would lock out all callers with one."""
     async with limited(connections=16) as product:
         silent = [await Talk.with_(product.url) for _ in range(8)]
         await until(lambda: product.handler.connections == 8)
@@ -431,7 +431,7 @@ async def test_strangers_that_come_all_at_once_are_as_many(monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("held")
 async def test_a_stranger_that_has_to_make_room_takes_its_held_answer_along(ask_for: Request) -> None:
-    """Places that nobody gives back would be used up, and every answer would go out at once again."""
+    """Places that are not given back would be used up, and every answer would go out at once again."""
     async with limited(connections=16, unauthenticated_per_second=1) as product:
         talks = [await Talk.with_(product.url) for _ in range(8)]
         for talk in talks:
@@ -533,7 +533,7 @@ async def test_a_head_in_pieces_is_served(monkeypatch: pytest.MonkeyPatch) -> No
         await talk.close()
 
 
-async def test_an_answer_that_nobody_reads_does_not_keep_a_connection() -> None:
+async def test_an_answer_that_is_not_read_does_not_keep_a_connection() -> None:
     """A client that asks and never reads holds its answers in our memory, for as long as it likes."""
     async with limited(keepalive=0.3) as product:
         talk = await Talk.with_(product.url)
@@ -574,11 +574,11 @@ async def test_aiohttp_learns_what_the_client_had_not_read_before(monkeypatch: p
     connection.connection_lost(None)
 
 
-# -- what nobody asked for ---------------------------------------------------------------------------------------------
+# -- what was not asked for --------------------------------------------------------------------------------------------
 
 
 async def test_a_refused_request_is_heard_out() -> None:
-    """A body that comes in a packet of its own must not cost whoever has an old token the reason or the connection."""
+    """A body that comes in a packet of its own must not cost a caller with an old token reason or connection."""
     async with limited() as product:
         talk = await Talk.with_(product.url)
         whole = request(None)
@@ -593,7 +593,7 @@ async def test_a_refused_request_is_heard_out() -> None:
 
 
 @pytest.mark.parametrize("who", (None, "reader"), ids=("a stranger", "a caller beyond its rate"))
-async def test_nobody_is_listened_to_for_long_whose_request_is_refused(who: str | None, briefly: None) -> None:
+async def test_a_client_is_not_listened_to_for_long_whose_request_is_refused(who: str | None, briefly: None) -> None:
     """A body of gigabytes behind a refused head would keep the core busy reading it."""
     async with limited(requests_per_second=1, burst=1) as product:
         first = await Talk.with_(product.url)
@@ -633,7 +633,7 @@ async def test_a_refused_body_that_does_not_come_ends_the_connection(monkeypatch
 
 
 async def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for whom: it has not sent a body that could be heard out."""
+    """Neither end waits for the other: it has not sent a body that could be heard out."""
     monkeypatch.setattr(bodies, "DISCARD_SECONDS", FOREVER)
     async with limited() as product:
         talk = await Talk.with_(product.url)

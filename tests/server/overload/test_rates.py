@@ -45,7 +45,7 @@ def test_a_burst_comes_at_once_and_the_next_request_waits_its_turn() -> None:
     assert all(hold is not None and hold.among is limits.callers for hold in waits)
 
 
-def test_whoever_would_have_to_wait_long_is_refused() -> None:
+def test_a_request_that_would_have_to_wait_long_is_refused() -> None:
     """Answers that pile up are memory; and a client that is told can go elsewhere."""
     limits = _limits(requests_per_second=100, burst=5)
     for _ in range(5 + round(LONGEST_WAIT * 100)):
@@ -256,11 +256,11 @@ def test_what_is_in_flight_has_a_bound_of_its_own_for_each_and_for_all() -> None
     assert limits.waiting._by_name == {}
 
 
-def test_whoever_may_go_on_at_once_is_counted_as_if_he_had_been_admitted() -> None:
+def test_a_caller_that_may_go_on_at_once_is_counted_as_if_it_had_been_admitted() -> None:
     """A way that is quicker must not be one without limits, nor count a request twice that is left to the other one."""
     for rate, burst in ((100, 5), (7, 3), (10_000, 1)):
         limits, other = (_limits(requests_per_second=rate, burst=burst) for _ in range(2))
-        # Whoever is not known yet has to be entered.
+        # A caller that is not known yet has to be entered.
         assert not limits.admits_at_once("a", START)
         assert limits.admit("a", START) is other.admit("a", START) is None
         for turn in range(200):

@@ -47,7 +47,7 @@ def test_an_address_is_read_from_host_and_path(host: str, target: str, bucket: s
 
 
 def test_without_base_domains_the_host_says_nothing() -> None:
-    """Whoever may choose a Host header could choose the bucket."""
+    """A client that may choose a Host header could choose the bucket."""
     assert address_of("lake.s3.example.com", "/other/a", frozenset()) == ("other", "a")
 
 

@@ -51,7 +51,7 @@ def deletion(*keys: str) -> bytes:
 
 
 async def test_what_the_policy_allows_is_forwarded_and_recorded_once() -> None:
-    """Nobody could say who read an object, or from which store's answer it came."""
+    """The trail could not say who read an object, or from which store's answer it came."""
     async with opened(serving(b"content", 'ETag: "x"\r\n')) as door:
         answer = await door.ask("GET", TARGET, who="reader")
         assert (answer.status, answer.body, answer.headers["ETag"]) == (200, b"content", '"x"')
@@ -77,8 +77,8 @@ async def test_requests_of_one_connection_are_each_judged_for_themselves() -> No
         await client.close()
 
 
-async def test_a_key_opens_the_listener_for_whoever_has_its_secret() -> None:
-    """A stock SDK could not be used, or could be with somebody else's secret."""
+async def test_a_key_opens_the_listener_for_the_holder_of_its_secret() -> None:
+    """A stock SDK could not be used, or could be with another caller's secret."""
     async with opened(serving(b"content")) as door:
         key = door.key()
         headers = signed(door, key, "GET", TARGET)
@@ -89,7 +89,7 @@ async def test_a_key_opens_the_listener_for_whoever_has_its_secret() -> None:
         assert [event.reason for event in door.events()] == ["allowed", "signature_mismatch"]
 
 
-async def test_the_store_is_shown_nothing_of_how_the_caller_proved_himself() -> None:
+async def test_the_store_is_shown_nothing_of_how_the_caller_was_identified() -> None:
     """A store, and its log, would get tokens that are good elsewhere."""
     async with opened(serving(b"content")) as door:
         key = door.key()
@@ -205,7 +205,7 @@ def _told(*names: str, token: str = "") -> bytes:
     return f"<ListAllMyBucketsResult>{owner}<Buckets>{buckets}</Buckets>{following}</ListAllMyBucketsResult>".encode()
 
 
-async def test_buckets_that_clients_made_are_shown_to_whoever_may_know_of_them() -> None:
+async def test_buckets_that_clients_made_are_shown_to_callers_that_may_know_of_them() -> None:
     """A client would make a bucket and not find it, or find the buckets of everybody."""
     pages = [_told("data", "made-1", "others-1", token="a b/c"), _told("made-2", "zzz")]
     pages[0] = pages[0].replace(b"made-1</Name>", b"made-1</Name><CreationDate>2020-01-02T03:04:05.678Z</CreationDate>")
@@ -410,8 +410,8 @@ async def test_a_request_id_of_the_caller_is_kept() -> None:
         assert answer.headers["x-amz-request-id"] == door.event.request_id == "job-1"
 
 
-async def test_headers_that_nobody_signed_are_named() -> None:
-    """Whoever looks for the fault would have to guess which header an intermediary added."""
+async def test_headers_that_are_not_signed_are_named() -> None:
+    """An operator who looks for the fault would have to guess which header an intermediary added."""
     async with opened() as door:
         headers = signed(door, door.key(), "GET", TARGET) | {"x-amz-copy-source": "/data/wh/t2/a"}
         answer = await door.ask("GET", TARGET, who=None, headers=headers)
@@ -453,7 +453,7 @@ async def test_what_can_be_read_in_two_ways_has_its_event() -> None:
 
 
 async def test_a_fault_of_ours_is_an_answer_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client would wait for an answer that never comes, and nobody would know why."""
+    """A client would wait for an answer that never comes, without a reason in sight."""
 
     def broken(*_: object) -> None:
         raise RuntimeError("broken")
@@ -555,7 +555,7 @@ async def test_a_bulk_delete_of_a_client_that_waits_is_read() -> None:
 
 @pytest.mark.parametrize("chunked", (False, True))
 async def test_a_bulk_delete_is_not_read_without_end(chunked: bool) -> None:
-    """Its body is held in memory: whoever sends gigabytes would take it all."""
+    """Its body is held in memory: a client that sends gigabytes would take it all."""
     async with opened() as door:
         client = await door.connect()
         size = module.MAX_BULK_DELETE + 1
@@ -569,7 +569,7 @@ async def test_a_bulk_delete_is_not_read_without_end(chunked: bool) -> None:
         await client.close()
 
 
-async def test_a_body_that_nobody_read_ends_the_connection() -> None:
+async def test_a_body_that_was_not_read_ends_the_connection() -> None:
     """What is left of it would be read as the next request."""
     async with opened(serving(b"content")) as door:
         client = await door.connect()

@@ -147,7 +147,7 @@ async def test_a_read_whose_client_takes_no_answers_leaves_its_event() -> None:
 async def test_an_answer_that_has_come_is_not_held_back_while_requests_are_left_unread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has its place in the trail: five more seconds help nobody."""
+    """It has its place in the trail: five more seconds are of no help."""
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     async with warm(then(slowly)) as warmed:
         await sent(warmed)

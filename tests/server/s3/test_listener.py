@@ -35,7 +35,7 @@ async def test_requests_follow_each_other_on_a_connection() -> None:
 
 
 async def test_a_connection_knows_what_it_is(tmp_path: Path) -> None:
-    """The identity of the pod would be given to whoever is not in it."""
+    """The identity of the pod would be given to callers that are not in it."""
     handler = Slow()
     unix = bind_unix(tmp_path / "s", 0o600, section="s3")
     async with serving(handler, unix=unix) as listener:
@@ -73,7 +73,7 @@ async def test_a_port_that_is_taken_is_told() -> None:
 
 
 class _Taken:
-    """A socket that the kernel lets nobody listen on."""
+    """A socket that the kernel lets no process listen on."""
 
     family = 2
 
@@ -91,7 +91,7 @@ class _Taken:
 
 
 async def test_a_stranger_is_let_go_before_a_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever opens connections and proves nothing would hold them for as long as a caller may."""
+    """A client that opens connections and proves nothing would hold them for as long as a caller may."""
     monkeypatch.setattr(module, "STRANGER_SECONDS", 0.2)
     async with serving(Slow()) as listener:
         silent, asking, caller = [await Client.connect(listener.addresses[0]) for _ in range(3)]
@@ -215,7 +215,7 @@ async def test_a_refusal_reaches_a_client_that_is_still_sending() -> None:
 
 
 async def test_a_stranger_is_not_heard_out_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is refused could keep the server reading for ever."""
+    """A caller that is refused could keep the server reading for ever."""
     monkeypatch.setattr(module, "LINGER_SECONDS", 0.3)
     async with serving(Slow()) as listener:
         client = await Client.connect(listener.addresses[0])
@@ -286,7 +286,7 @@ async def test_draining_ends_connections_with_their_next_answer() -> None:
             await each.close()
 
 
-async def test_whoever_connected_before_the_end_is_served() -> None:
+async def test_a_client_that_connected_before_the_end_is_served() -> None:
     """The kernel connects clients before anybody accepts them; closing the socket would reset those."""
     listener = await S3Listener.open(Slow(), bind_tcp("127.0.0.1", 0), keepalive=75)
     client = await Client.connect(listener.addresses[0])

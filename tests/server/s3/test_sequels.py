@@ -115,7 +115,7 @@ async def settled(door: Door, events: int) -> list[AuditEvent]:
 
 @pytest.mark.parametrize("method", ("GET", "HEAD"))
 async def test_each_object_is_asked_for_and_recorded_by_its_own_name(method: str) -> None:
-    """A name that stuck would give one object's content as another's, or blame a reader for what he never read."""
+    """A name that stuck would give one object's content as another's, or blame a reader for what was never read."""
     content = b"content" if method == "GET" else b""
     async with warm(serving(content), method=method) as warmed:
         for number in range(5):
@@ -352,7 +352,7 @@ def of_key(door: Door, key: Any, name: str, date: str = "", **changed: str) -> b
 
 
 async def test_each_signature_is_verified() -> None:
-    """Whoever saw one request could ask for every object beside it."""
+    """An observer of one request could ask for every object beside it."""
     async with opened(serving(b"content")) as door:
         key = door.key("reader")
         warmed = Warm(door, await door.connect())
@@ -385,7 +385,7 @@ async def test_each_signature_is_verified() -> None:
 
 
 async def test_headers_that_are_signed_may_differ_if_the_signature_says_so() -> None:
-    """SDKs sign the id of each call; a value that nobody signed must not be taken for theirs."""
+    """SDKs sign the id of each call; a value that is not signed must not be taken for theirs."""
     async with opened(serving(b"content")) as door:
         key = door.key("reader")
         warmed = Warm(door, await door.connect())
@@ -443,7 +443,7 @@ async def test_a_token_in_an_sdk_s_session_token_is_known_again() -> None:
 
 
 async def test_a_real_sdk_is_served_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What only clients of tests send alike helps nobody: SDKs name, date and sign each of their calls."""
+    """What only clients of tests send alike helps no real client: SDKs name, date and sign each of their calls."""
     async with opened(serving(b"content", 'ETag: "x"\r\n')) as door:
         warmed = Warm(door, await door.connect())
         key = door.key("reader")
@@ -499,7 +499,7 @@ async def test_a_policy_that_takes_something_away_holds_from_the_next_request_on
 
 
 async def test_an_idle_connection_keeps_no_policy_that_was_replaced() -> None:
-    """A million tables would stay in memory for each reload, as long as somebody is connected."""
+    """A million tables would stay in memory for each reload, as long as a client is connected."""
     async with warm() as warmed:
         product = warmed.door.product
         (guest,) = warmed.door.service._listener.guests._open  # type: ignore[union-attr]
@@ -517,7 +517,7 @@ async def test_an_idle_connection_keeps_no_policy_that_was_replaced() -> None:
         assert len(warmed.generally) == 2
 
 
-async def test_a_caller_whom_nobody_vouches_for_any_more_is_refused() -> None:
+async def test_a_caller_that_is_not_vouched_for_any_more_is_refused() -> None:
     """Tokens end, and issuers are thrown out, while their connections live on."""
     async with warm() as warmed:
         authenticator = warmed.door.product.authenticator
@@ -528,7 +528,7 @@ async def test_a_caller_whom_nobody_vouches_for_any_more_is_refused() -> None:
 
 
 async def test_other_settings_hold_from_the_next_request_on() -> None:
-    """What was switched off would stay on for whoever is connected."""
+    """What was switched off would stay on for connected clients."""
     async with warm() as warmed:
         assert (await warmed.ask("a")).status == 200
         assert warmed.generally == []
@@ -619,7 +619,7 @@ LARGE = SMALL + 1
     ids=("large", "chunked", "interim"),
 )
 async def test_what_is_no_small_answer_is_gone_on_with_the_general_way(answer: bytes) -> None:
-    """It is asked for once: a second request to the store would be an access that nobody made."""
+    """It is asked for once: a second request to the store would be an access that was not made."""
     async with warm(then(lambda talk: talk.send(answer))) as warmed:
         await warmed.client.send(asking("a"))
         head = await warmed.client.reader.readuntil(b"\r\n\r\n")
@@ -648,7 +648,7 @@ async def test_an_answer_that_is_none_is_the_store_s_fault(answer: bytes) -> Non
         assert (await warmed.ask("b")).body == b"content"
 
 
-async def test_a_connection_that_died_meanwhile_costs_nobody_his_answer() -> None:
+async def test_a_connection_that_died_meanwhile_costs_no_client_its_answer() -> None:
     """Stores close what was idle, now and then with the next request under way."""
 
     async def dies(talk: Talk) -> None:
@@ -688,8 +688,8 @@ async def test_a_connection_that_says_it_ends_is_not_used_again() -> None:
         assert warmed.door.upstream.connections == 2
 
 
-async def test_what_stands_behind_an_answer_is_nobody_s() -> None:
-    """A store, or whoever speaks for it, could answer the next caller in advance."""
+async def test_what_stands_behind_an_answer_belongs_to_no_client() -> None:
+    """A store, or a server that speaks for it, could answer the next caller in advance."""
 
     async def more(talk: Talk) -> None:
         await talk.send(
@@ -918,7 +918,7 @@ def reset(client: Client) -> None:
 
 
 async def test_a_client_that_goes_away_frees_the_store_and_leaves_its_event() -> None:
-    """A store must not work for nobody, and nothing may be missing in the trail."""
+    """A store must not work for a client that is gone, and nothing may be missing in the trail."""
     gone = asyncio.Event()
 
     async def waits(talk: Talk) -> None:
@@ -937,7 +937,7 @@ async def test_a_client_that_goes_away_frees_the_store_and_leaves_its_event() ->
 
 
 @pytest.mark.parametrize("at_a_time", (1, 50))
-async def test_answers_that_nobody_takes_are_not_piled_up(at_a_time: int) -> None:
+async def test_answers_that_are_not_taken_are_not_piled_up(at_a_time: int) -> None:
     """A client that asks and never reads would have the server hold every object of the lake for it."""
     size = 48 * 1024
     async with opened(serving(b"x" * size), limits=S3LimitSettings(idle_seconds=1)) as door:
@@ -992,7 +992,7 @@ async def test_what_is_under_way_is_answered_before_the_end() -> None:
 
 
 async def test_what_is_cut_off_at_the_end_leaves_its_event() -> None:
-    """Else nobody would know that it was asked for."""
+    """Else the trail would not show that it was asked for."""
 
     async def never(talk: Talk) -> None:
         await talk.stall()

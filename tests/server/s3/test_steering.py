@@ -67,7 +67,7 @@ async def test_a_bulk_delete_without_its_body_is_led_to_the_listener(route: str)
 
 
 async def test_what_was_led_there_is_judged_there() -> None:
-    """Whoever may ask the signer could delete anything by the way around it."""
+    """A caller that may ask the signer could delete anything by the way around it."""
     async with opened(serving(b"<DeleteResult/>")) as door:
         door.product.answer_by(steering=steering(door))
         assert (await ask(door, TABLE, "nobody"))[0] == 403

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from signproxy.pipeline.report.charts.columns import WIDTH
-from signproxy.pipeline.report.data import Reach, TableCost
+from signproxy.pipeline.report.data import PrincipalReach, TableCost
 from signproxy.pipeline.report.svg import Drawing, log_share, powers, ticks
 from signproxy.pipeline.report.text import beginning, number, short, shortened
 
@@ -19,7 +19,7 @@ _LEFT = _NAME_COLUMNS * 7.0 + 10
 _RIGHT = 118.0
 
 
-def draw_reach(reaches: Sequence[Reach], title: str, description: str) -> Markup:
+def draw_reach(reaches: Sequence[PrincipalReach], title: str, description: str) -> Markup:
     """Draw granted against used: how many tables, with each power of ten as far from the next."""
     floor = _TOP + _ROW * len(reaches)
     drawing = Drawing("reach", WIDTH, floor + 34, title, description)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pag
 from signproxy.pipeline.days import Days
 from signproxy.pipeline.grant_use import Action
 from signproxy.pipeline.jobs.access import accesses
-from signproxy.pipeline.report.data import Cell, HeatMap, QueryBreadth, Reach, Rights, Slot, Timeline
+from signproxy.pipeline.report.data import Cell, GrantUse, HeatMap, PrincipalReach, QueryBreadth, Timeline, TimelineSlot
 from signproxy.pipeline.report.queries.values import micros, midnight, moment, one, said, table_name, total
 from signproxy.pipeline.schemas import DAY
 from signproxy.pipeline.warehouse import Warehouse
@@ -70,7 +70,7 @@ def heat(warehouse: Warehouse, days: Days) -> HeatMap:
     )
 
 
-def rights(warehouse: Warehouse) -> Rights:
+def rights(warehouse: Warehouse) -> GrantUse:
     """Return who may reach the most, and whether grants are used: both are of the last export, whichever days."""
     each = (
         warehouse.read("blast_radius")
@@ -97,9 +97,9 @@ def rights(warehouse: Warehouse) -> Rights:
     withdrawable = warehouse.read("recommendations").where(
         F.col("action").isin(Action.WITHDRAW_GRANT, Action.TAKE_ROLE)
     )
-    return Rights(
+    return GrantUse(
         reaches=tuple(
-            Reach(
+            PrincipalReach(
                 principal=row["principal"] or "",
                 mode=row["modes"],
                 entitled=row["entitled"],
@@ -141,10 +141,10 @@ def _by_verdict(rows: DataFrame) -> dict[tuple[datetime, str], int]:
 
 def _slots(
     counts: dict[tuple[datetime, str], int], first: datetime, end: datetime, step: timedelta
-) -> tuple[Slot, ...]:
+) -> tuple[TimelineSlot, ...]:
     slots = []
     while first < end:
-        slots.append(Slot(first, *(counts.get((first, verdict), 0) for verdict in _VERDICTS)))
+        slots.append(TimelineSlot(first, *(counts.get((first, verdict), 0) for verdict in _VERDICTS)))
         first += step
     return tuple(slots)
 

@@ -12,16 +12,16 @@ from signproxy.pipeline.days import Days
 from signproxy.pipeline.job import Severity
 from signproxy.pipeline.report.data import (
     LATENCY_BOUNDS,
-    Finding,
+    Distribution,
     FindingGroup,
     Gap,
-    Histogram,
-    Quality,
+    InputProblem,
+    ReportedFinding,
     Revocations,
     Revoked,
     RunLine,
     Source,
-    Trail,
+    TrailSummary,
 )
 from signproxy.pipeline.report.queries.values import bucket, filled, micros, moment, one, overlapping, said, total
 from signproxy.pipeline.schemas import DAY, TABLES
@@ -52,10 +52,10 @@ def groups(warehouse: Warehouse, days: Days) -> tuple[FindingGroup, ...]:
     order = Window.partitionBy(*by).orderBy(F.desc("n"), F.desc("last_ts"), "finding_id")
     shown = findings.withColumn("place", F.row_number().over(order)).where(F.col("place") <= MOST_FINDINGS)
     rows = shown.withColumns({name: micros(name) for name in ("first_ts", "last_ts")}).orderBy(*by, "place").collect()
-    listed: dict[tuple[str, str], list[Finding]] = {}
+    listed: dict[tuple[str, str], list[ReportedFinding]] = {}
     for row in rows:
         listed.setdefault((row["class"], row["severity"]), []).append(
-            Finding(
+            ReportedFinding(
                 finding_id=row["finding_id"] or "",
                 class_=row["class"],
                 severity=row["severity"],
@@ -83,7 +83,7 @@ def groups(warehouse: Warehouse, days: Days) -> tuple[FindingGroup, ...]:
     )
 
 
-def trail(warehouse: Warehouse, days: Days, found: Sequence[FindingGroup]) -> Trail:
+def trail(warehouse: Warehouse, days: Days, found: Sequence[FindingGroup]) -> TrailSummary:
     """Return the trail's own state; its gaps are those that `ingest` found."""
     ledger = overlapping(warehouse.read("segments"), days, "sealed_at", "sealed_at")
     verdicts = (
@@ -92,7 +92,7 @@ def trail(warehouse: Warehouse, days: Days, found: Sequence[FindingGroup]) -> Tr
         .collect()
     )
     gaps = [group for group in found if group.class_ == _GAP]
-    return Trail(
+    return TrailSummary(
         segments=sum(row["n"] for row in verdicts),
         events=sum(row["good"] for row in verdicts),
         quarantined=sum(row["quarantined"] for row in verdicts),
@@ -114,7 +114,7 @@ def revocations(warehouse: Warehouse, days: Days) -> Revocations:
         counts.setdefault(row["kind"], {})[row["place"]] = row["count"]
     worst = late.withColumn("revoked_at", micros("revoked_at")).orderBy(F.desc("seconds"), "principal").limit(MOST_ROWS)
     return Revocations(
-        latencies=Histogram(LATENCY_BOUNDS, {kind: filled(found, LATENCY_BOUNDS) for kind, found in counts.items()}),
+        latencies=Distribution(LATENCY_BOUNDS, {kind: filled(found, LATENCY_BOUNDS) for kind, found in counts.items()}),
         at_once=rows.where(F.coalesce("seconds", F.lit(0.0)) <= 0).count(),
         worst=tuple(
             Revoked(
@@ -130,7 +130,7 @@ def revocations(warehouse: Warehouse, days: Days) -> Revocations:
     )
 
 
-def quality(warehouse: Warehouse, days: Days) -> tuple[Quality, ...]:
+def quality(warehouse: Warehouse, days: Days) -> tuple[InputProblem, ...]:
     """Return what the inputs lacked, and why lines of the trail were not taken."""
     lacking = (
         warehouse.read("data_quality", days)
@@ -150,11 +150,11 @@ def quality(warehouse: Warehouse, days: Days) -> tuple[Quality, ...]:
     )
     return (
         *(
-            Quality(source="audit trail", problem=row["reason"], n=row["n"], example=row["segment"] or "")
+            InputProblem(source="audit trail", problem=row["reason"], n=row["n"], example=row["segment"] or "")
             for row in bad
         ),
         *(
-            Quality(
+            InputProblem(
                 source=row["source"], problem=row["problem"], n=row["n"], example=row["example"] or "", days=row["days"]
             )
             for row in lacking
@@ -210,7 +210,7 @@ def runs(warehouse: Warehouse) -> tuple[RunLine, ...]:
     )
 
 
-def _gap(finding: Finding) -> Gap:
+def _gap(finding: ReportedFinding) -> Gap:
     told = finding.evidence
     return Gap(
         instance=told.get("instance", ""), boot_id=told.get("boot_id", ""), missing=told.get("missing", ""), n=finding.n

@@ -11,10 +11,10 @@ from signproxy.pipeline.report.data import (
     SIZE_BOUNDS,
     ClassCount,
     Costs,
-    Histogram,
-    Origin,
+    Distribution,
     TableCost,
     Unattributed,
+    UnexplainedRequests,
 )
 from signproxy.pipeline.report.queries.values import bucket, filled, micros, moment, one, said, table_name, total
 from signproxy.pipeline.schemas import DAY
@@ -55,7 +55,7 @@ def unattributed(warehouse: Warehouse, days: Days) -> tuple[Unattributed, ...]:
     return tuple(Unattributed(row[DAY], row["n"], row["unattributed"], row["probable"]) for row in rows)
 
 
-def origins(warehouse: Warehouse, days: Days) -> tuple[Origin, ...]:
+def origins(warehouse: Warehouse, days: Days) -> tuple[UnexplainedRequests, ...]:
     """Return where the requests that nothing explains went, the most first."""
     rows = (
         warehouse.read("access_attribution", days)
@@ -72,7 +72,7 @@ def origins(warehouse: Warehouse, days: Days) -> tuple[Origin, ...]:
         .collect()
     )
     return tuple(
-        Origin(
+        UnexplainedRequests(
             bucket=row["bucket"],
             op=row["op"],
             status=row["status"],
@@ -118,7 +118,7 @@ def costs(warehouse: Warehouse, days: Days) -> Costs:
     )
 
 
-def sizes(warehouse: Warehouse, days: Days) -> Histogram:
+def sizes(warehouse: Warehouse, days: Days) -> Distribution:
     """Return how many bytes each GET of an object read, each request once."""
     rows = (
         charged(warehouse.read("s3_access", days))
@@ -129,5 +129,5 @@ def sizes(warehouse: Warehouse, days: Days) -> Histogram:
         .collect()
     )
     if not rows:
-        return Histogram(SIZE_BOUNDS)
-    return Histogram(SIZE_BOUNDS, {"GETs": filled({row["bucket_of"]: row["count"] for row in rows}, SIZE_BOUNDS)})
+        return Distribution(SIZE_BOUNDS)
+    return Distribution(SIZE_BOUNDS, {"GETs": filled({row["bucket_of"]: row["count"] for row in rows}, SIZE_BOUNDS)})

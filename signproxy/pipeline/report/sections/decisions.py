@@ -10,10 +10,10 @@ from signproxy.pipeline.report.charts.columns import Columns, Series, draw_colum
 from signproxy.pipeline.report.charts.heat import draw_heat
 from signproxy.pipeline.report.charts.rows import draw_reach
 from signproxy.pipeline.report.charts.steps import draw_steps, quantile
-from signproxy.pipeline.report.data import ReportData, Slot
+from signproxy.pipeline.report.data import ReportData, TimelineSlot
 from signproxy.pipeline.report.sections.section import Section, nothing
 from signproxy.pipeline.report.text import number, percent, plural
-from signproxy.pipeline.report.twin import Column, Kind, Twin
+from signproxy.pipeline.report.twin import Column, ColumnKind, Twin
 
 _BARELY_SEEN = 0.1
 """Of a column; below it, what was refused is drawn again by itself."""
@@ -57,7 +57,7 @@ def timeline(data: ReportData) -> Section:
         name="timeline",
         caption=f"Decisions by {unit}",
         columns=(
-            Column(unit.capitalize(), Kind.TIME if unit == "hour" else Kind.DAY),
+            Column(unit.capitalize(), ColumnKind.TIME if unit == "hour" else ColumnKind.DAY),
             *(Column(word) for word in ("Allowed", "Refused", "Failed")),
         ),
         rows=tuple(
@@ -67,7 +67,7 @@ def timeline(data: ReportData) -> Section:
     return Section(anchor="timeline", title=title, nav=nav, lead=lead, drawings=tuple(drawings), twins=(twin,))
 
 
-def _refused_alone(slots: Sequence[Slot], beside: Columns) -> Columns:
+def _refused_alone(slots: Sequence[TimelineSlot], beside: Columns) -> Columns:
     return msgspec.structs.replace(
         beside,
         name="refused",
@@ -79,7 +79,7 @@ def _refused_alone(slots: Sequence[Slot], beside: Columns) -> Columns:
     )
 
 
-def _of_slot(slot: Slot, unit: str) -> str:
+def _of_slot(slot: TimelineSlot, unit: str) -> str:
     return f"{slot.at:%Y-%m-%d %H:%M} UTC" if unit == "hour" else f"{slot.at:%Y-%m-%d}"
 
 
@@ -98,8 +98,8 @@ def heat(data: ReportData) -> Section:
         name="heat",
         caption="Requests by principal and table",
         columns=(
-            Column("Principal", Kind.NAME),
-            Column("Table", Kind.NAME),
+            Column("Principal", ColumnKind.NAME),
+            Column("Table", ColumnKind.NAME),
             Column("Allowed"),
             Column("Refused"),
         ),
@@ -135,8 +135,8 @@ def rights(data: ReportData) -> Section:
         name="reach",
         caption="Tables that principals may reach, held by keys at one time, and used",
         columns=(
-            Column("Principal", Kind.NAME),
-            Column("Way", Kind.TEXT),
+            Column("Principal", ColumnKind.NAME),
+            Column("Way", ColumnKind.TEXT),
             Column("Granted"),
             Column("Held at once"),
             Column("Used"),
@@ -149,7 +149,7 @@ def rights(data: ReportData) -> Section:
     states = Twin(
         name="grants",
         caption="Grants by whether anybody uses them",
-        columns=(Column("State", Kind.TEXT), Column("Grants")),
+        columns=(Column("State", ColumnKind.TEXT), Column("Grants")),
         rows=tuple(sorted(rights.states.items())),
     )
     drawings = (draw_reach(rights.reaches, title, lead),) if rights.reaches else ()

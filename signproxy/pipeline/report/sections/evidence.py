@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from signproxy.pipeline.report.charts.columns import Columns, Series, draw_columns
-from signproxy.pipeline.report.data import Histogram, ReportData
+from signproxy.pipeline.report.data import Distribution, ReportData
 from signproxy.pipeline.report.sections.section import Section, bucket_labels, histogram_twin, nothing
 from signproxy.pipeline.report.text import duration, number, plural
-from signproxy.pipeline.report.twin import Column, Kind, Twin
+from signproxy.pipeline.report.twin import Column, ColumnKind, Twin
 
 _WAYS = ("sign", "forward", "vend")
 _CLIENT_CACHE, _SIGNATURE = 30.0, 900.0
@@ -49,11 +49,11 @@ def revocation(data: ReportData) -> Section:
         name="revocations",
         caption="The revocations that took longest",
         columns=(
-            Column("Principal", Kind.NAME),
-            Column("Resource", Kind.NAME),
-            Column("Way", Kind.TEXT),
-            Column("Revoked", Kind.TIME),
-            Column("Last success after", Kind.DURATION),
+            Column("Principal", ColumnKind.NAME),
+            Column("Resource", ColumnKind.NAME),
+            Column("Way", ColumnKind.TEXT),
+            Column("Revoked", ColumnKind.TIME),
+            Column("Last success after", ColumnKind.DURATION),
             Column("Successes"),
         ),
         rows=tuple((one.principal, one.resource, one.kind, one.revoked_at, one.seconds, one.n) for one in found.worst),
@@ -69,14 +69,14 @@ def revocation(data: ReportData) -> Section:
     return Section(anchor="revocation", title=title, nav=nav, lead=lead, drawings=drawings, twins=twins)
 
 
-def _by_way(histogram: Histogram) -> dict[str, tuple[int, ...]]:
+def _by_way(histogram: Distribution) -> dict[str, tuple[int, ...]]:
     """Return the counts of each way; a way that this version does not know is another one."""
     known = {way: tuple(histogram.series[way]) for way in _WAYS if way in histogram.series}
     others = [counts for way, counts in histogram.series.items() if way not in _WAYS]
     return known | ({"other": tuple(map(sum, zip(*others, strict=True)))} if others else {})
 
 
-def _after(histogram: Histogram, bound: float) -> int:
+def _after(histogram: Distribution, bound: float) -> int:
     return histogram.bounds.index(bound) + 1
 
 
@@ -95,27 +95,27 @@ def quality(data: ReportData) -> Section:
         name="data_quality",
         caption="What the inputs lacked or contradicted",
         columns=(
-            Column("Source", Kind.TEXT),
-            Column("Problem", Kind.TEXT),
+            Column("Source", ColumnKind.TEXT),
+            Column("Problem", ColumnKind.TEXT),
             Column("Rows"),
             Column("Days"),
-            Column("Example", Kind.NAME),
+            Column("Example", ColumnKind.NAME),
         ),
         rows=tuple((one.source, one.problem, one.n, one.days, one.example) for one in data.quality),
     )
     verdicts = Twin(
         name="segments",
         caption="Audit segments by what became of them",
-        columns=(Column("Verdict", Kind.TEXT), Column("Segments")),
+        columns=(Column("Verdict", ColumnKind.TEXT), Column("Segments")),
         rows=tuple(sorted(data.trail.verdicts.items())),
     )
     gaps = Twin(
         name="gaps",
         caption="Gaps in the audit trail",
         columns=(
-            Column("Instance", Kind.NAME),
-            Column("Boot", Kind.NAME),
-            Column("Missing numbers", Kind.TEXT),
+            Column("Instance", ColumnKind.NAME),
+            Column("Boot", ColumnKind.NAME),
+            Column("Missing numbers", ColumnKind.TEXT),
             Column("Events"),
         ),
         rows=tuple((gap.instance, gap.boot_id, gap.missing, gap.n) for gap in data.trail.worst),
@@ -124,11 +124,11 @@ def quality(data: ReportData) -> Section:
         name="sources",
         caption="Tables that this page rests on",
         columns=(
-            Column("Table", Kind.NAME),
-            Column("What it is", Kind.TEXT),
+            Column("Table", ColumnKind.NAME),
+            Column("What it is", ColumnKind.TEXT),
             Column("Rows"),
-            Column("First day", Kind.DAY),
-            Column("Last day", Kind.DAY),
+            Column("First day", ColumnKind.DAY),
+            Column("Last day", ColumnKind.DAY),
         ),
         rows=tuple((one.table, one.summary, one.rows, one.first_day, one.last_day) for one in data.sources),
     )
@@ -136,13 +136,13 @@ def quality(data: ReportData) -> Section:
         name="runs",
         caption="The last run of each job",
         columns=(
-            Column("Job", Kind.NAME),
-            Column("Began", Kind.TIME),
-            Column("Took", Kind.DURATION),
-            Column("Status", Kind.TEXT),
+            Column("Job", ColumnKind.NAME),
+            Column("Began", ColumnKind.TIME),
+            Column("Took", ColumnKind.DURATION),
+            Column("Status", ColumnKind.TEXT),
             Column("Rows in"),
             Column("Rows bad"),
-            Column("Problem", Kind.TEXT),
+            Column("Problem", ColumnKind.TEXT),
         ),
         rows=tuple(
             (one.job, one.began_at, one.seconds, str(one.exit), one.rows_in, one.rows_bad, one.problem)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 from markupsafe import Markup
 
-from signproxy.pipeline.report.data import Histogram
-from signproxy.pipeline.report.twin import Column, Kind, Twin, Value
+from signproxy.pipeline.report.data import Distribution
+from signproxy.pipeline.report.twin import Column, ColumnKind, Twin, Value
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +40,11 @@ def bucket_labels(bounds: Sequence[float], write: Callable[[float], str]) -> tup
     return (*(f"≤ {write(bound)}" for bound in bounds), f"> {write(bounds[-1])}")
 
 
-def histogram_twin(name: str, caption: str, histogram: Histogram, labels: Sequence[str]) -> Twin:
+def histogram_twin(name: str, caption: str, histogram: Distribution, labels: Sequence[str]) -> Twin:
     """Return a histogram as a table."""
     series = tuple(histogram.series.items())
     rows: tuple[tuple[Value, ...], ...] = tuple(
         (label, *(counts[at] for _, counts in series)) for at, label in enumerate(labels)
     )
-    columns = (Column("Up to", Kind.TEXT), *(Column(word) for word, _ in series))
+    columns = (Column("Up to", ColumnKind.TEXT), *(Column(word) for word, _ in series))
     return Twin(name=name, caption=caption, columns=columns, rows=rows if series else ())

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from signproxy.pipeline.report.charts.columns import Columns, Series, draw_columns
 from signproxy.pipeline.report.charts.rows import draw_pareto
 from signproxy.pipeline.report.charts.shares import draw_shares
-from signproxy.pipeline.report.data import CLASSES, EXACT, SMALL, Histogram, ReportData, TableCost, Unattributed
+from signproxy.pipeline.report.data import CLASSES, EXACT, SMALL, Distribution, ReportData, TableCost, Unattributed
 from signproxy.pipeline.report.sections.section import Section, bucket_labels, histogram_twin, nothing
 from signproxy.pipeline.report.text import day, money, number, percent, plural, shortened, size
-from signproxy.pipeline.report.twin import Column, Kind, Twin
+from signproxy.pipeline.report.twin import Column, ColumnKind, Twin
 
 _CLASS_WORDS = {
     "stamp": "by stamp",
@@ -46,10 +46,10 @@ def attribution(data: ReportData) -> Section:
         name="attribution",
         caption="Storage requests by how they were attributed",
         columns=(
-            Column("Class", Kind.TEXT),
+            Column("Class", ColumnKind.TEXT),
             Column("Requests"),
-            Column("Share", Kind.SHARE),
-            Column("Bytes", Kind.SIZE),
+            Column("Share", ColumnKind.SHARE),
+            Column("Bytes", ColumnKind.SIZE),
         ),
         rows=tuple((one.name, one.n, one.n / whole, one.bytes) for one in data.classes),
     )
@@ -75,10 +75,10 @@ def unattributed(data: ReportData) -> Section:
         name="unattributed",
         caption="Storage requests by day, and those that nothing explains",
         columns=(
-            Column("Day", Kind.DAY),
+            Column("Day", ColumnKind.DAY),
             Column("Requests"),
             Column("Unattributed"),
-            Column("Share", Kind.SHARE),
+            Column("Share", ColumnKind.SHARE),
             Column("Probable only"),
         ),
         rows=tuple(
@@ -89,13 +89,13 @@ def unattributed(data: ReportData) -> Section:
         name="unattributed_origins",
         caption="Where the unexplained requests went",
         columns=(
-            Column("Bucket", Kind.NAME),
-            Column("Operation", Kind.TEXT),
-            Column("Status", Kind.TEXT),
-            Column("Requester", Kind.NAME),
+            Column("Bucket", ColumnKind.NAME),
+            Column("Operation", ColumnKind.TEXT),
+            Column("Status", ColumnKind.TEXT),
+            Column("Requester", ColumnKind.NAME),
             Column("Requests"),
-            Column("First", Kind.TIME),
-            Column("Last", Kind.TIME),
+            Column("First", ColumnKind.TIME),
+            Column("Last", ColumnKind.TIME),
         ),
         rows=tuple(
             (one.bucket, one.op, str(one.status), one.requester, one.n, one.first, one.last) for one in data.origins
@@ -145,11 +145,11 @@ def cost(data: ReportData) -> Section:
         name="cost",
         caption="Tables by cost" if costs.cost else "Tables by requests",
         columns=(
-            Column("Table", Kind.NAME),
+            Column("Table", ColumnKind.NAME),
             Column("Requests"),
-            Column("Bytes", Kind.SIZE),
-            Column("Cost", Kind.MONEY),
-            Column("Price of small files", Kind.MONEY),
+            Column("Bytes", ColumnKind.SIZE),
+            Column("Cost", ColumnKind.MONEY),
+            Column("Price of small files", ColumnKind.MONEY),
         ),
         rows=tuple((one.table, one.requests, one.bytes, one.cost, one.tax) for one in costs.tables),
     )
@@ -199,6 +199,6 @@ def sizes(data: ReportData) -> Section:
         tips=tuple(f"{label}: {number(value)}" for label, value in zip(labels, values, strict=True)),
     )
     twin = histogram_twin(
-        "get_sizes", "GETs by the bytes that were sent", Histogram(sizes.bounds, {"GETs": values}), labels
+        "get_sizes", "GETs by the bytes that were sent", Distribution(sizes.bounds, {"GETs": values}), labels
     )
     return Section(anchor="sizes", title=title, nav=nav, lead=lead, drawings=(draw_columns(chart),), twins=(twin,))

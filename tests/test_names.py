@@ -1,0 +1,43 @@
+"""Prove that a public class of the product is found by its name alone."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+# What makes sample data and pages of the documentation has words of its own; it serves no request.
+GENERATORS = ("signproxy/cli/reference/", "signproxy/pipeline/demo/")
+SHARED = {
+    "Common": "what all S3 connections share, as a lease and as the fast path see it; being rewritten",
+    "Connection": "the two listeners' connections, which become one, and a client's connection; being rewritten",
+    "Guest": "an S3 connection, as its registry and as the fast path see it; being rewritten",
+}
+"""Names that several classes may have, and why."""
+
+
+def _homes() -> dict[str, list[str]]:
+    """Return the modules of every public class at the top level of a module."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((REPOSITORY / "signproxy").rglob("*.py")):
+        module = path.relative_to(REPOSITORY).as_posix()
+        if module.startswith(GENERATORS):
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(module)
+    return homes
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    """A reader who looks for a name finds the wrong class, and reviews a change to it that was never made."""
+    homes = _homes()
+    assert len(homes) > 600
+    assert {name: where for name, where in homes.items() if len(where) > 1 and name not in SHARED} == {}
+
+
+def test_no_name_is_shared_without_need() -> None:
+    """A name that stays on the list after its rewrite would let two other classes share it."""
+    homes = _homes()
+    assert [name for name in SHARED if len(homes[name]) < 2] == []

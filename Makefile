@@ -17,7 +17,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 .DEFAULT_GOAL := help
 # An environment that was not finished must not count as one.
 .DELETE_ON_ERROR:
-.PHONY: help run pipeline test lint type imports unit docs docs-check e2e soak e2e-ci bench bench-pipeline mutants mutants-changed fuzz lock clean
+.PHONY: help run pipeline test lint type imports unit docs docs-check sample e2e soak e2e-ci bench bench-pipeline mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,10 +48,13 @@ unit: $(TEST) ## Run the unit tests with their coverage gates.
 	$(BIN)/coverage report --omit='signproxy/pipeline/*' --fail-under=90
 
 docs: $(TEST) ## Regenerate the tables of the documentation from the code.
-	$(BIN)/python -m signproxy.cli.docs
+	$(BIN)/python -m tools.docs
 
 docs-check: $(TEST) ## Fail when a table of the documentation differs from the code.
-	$(BIN)/python -m signproxy.cli.docs --check
+	$(BIN)/python -m tools.docs --check
+
+sample: $(TEST) ## Write the sample of `signproxy pipeline demo` anew, after a change of the event or of its generator.
+	$(BIN)/python -m tools.sample_data.sample
 
 e2e: $(TEST) ## Run every end-to-end test, or PART (a file or directory): real clients on real stores. Writes docs/matrix.json.
 	$(BIN)/pytest $(or $(PART),tests/e2e tests/pipeline) -p no:randomly -m 'not soak'

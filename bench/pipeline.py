@@ -19,10 +19,10 @@ from bench.effort import Effort
 from bench.figures import Result, result
 from bench.overhead import all_cores
 from bench.process import BenchFailed
-from signproxy.pipeline.demo.truth import Summary, read_summary
 from signproxy.pipeline.intake import NEEDED
 from signproxy.pipeline.schemas import EVENT_LINE, SCHEMA
 from tests.e2e.stores.install import virtualenv
+from tools.sample_data.truth import Summary, read_summary
 
 DUCKDB_VERSION = "2.0.0"
 HEAP = "1g"

@@ -19,7 +19,7 @@ from tests.e2e.stores.install import _cache
 SEED = 7
 _PROCESSES = 2
 _GENERATION_TIMEOUT = 7_200.0
-_SOURCES = Path(__file__).parent.parent / "signproxy"
+_ROOT = Path(__file__).parent.parent
 _ID = b'"event_id":"'
 _LIFE = b'"boot_id":"'
 _ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -44,8 +44,8 @@ def demo(events: int) -> Path:
         shutil.rmtree(home, ignore_errors=True)
         output_of(
             [
-                *(sys.executable, "-m", "signproxy", "pipeline", "demo", "--events", str(events)),
-                *("--seed", str(SEED), "--processes", str(_PROCESSES), "--warehouse", str(home)),
+                *(sys.executable, "-m", "tools.sample_data", str(home / "demo"), "--events", str(events)),
+                *("--seed", str(SEED), "--processes", str(_PROCESSES)),
             ],
             timeout=_GENERATION_TIMEOUT,
         )
@@ -55,7 +55,7 @@ def demo(events: int) -> Path:
 
 def _digest() -> str:
     """Return a digest of what the content follows from, besides size and seed."""
-    files = sorted((*_SOURCES.glob("pipeline/demo/*.py"), *_SOURCES.glob("audit/*.py")))
+    files = sorted((*_ROOT.glob("tools/sample_data/*.py"), *_ROOT.glob("signproxy/audit/*.py")))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

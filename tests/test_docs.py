@@ -8,9 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from signproxy.cli.docs import DOCS, PAGES, SECTIONS, main
-from signproxy.cli.reference.operations import rows_of_signed
-from signproxy.cli.reference.settings import EXAMPLE
 from signproxy.config import load_settings
 from signproxy.errors import Check, Reason
 from signproxy.inventory.declared.document import (
@@ -26,6 +23,9 @@ from signproxy.inventory.declared.document import (
 from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import OptIns
+from tools.docs.generate import DOCS, PAGES, SECTIONS, main
+from tools.docs.operations import rows_of_signed
+from tools.docs.settings import EXAMPLE
 
 _BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")

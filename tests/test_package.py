@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from signproxy.cli.main import COMMANDS
+from signproxy.pipeline.jobs.demo import SAMPLE
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -30,9 +31,10 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = tmp_path_factory.mktemp("tree")
     for name in ("pyproject.toml", "MANIFEST.in", *LEGAL):
         shutil.copy(ROOT / name, tree)
-    (tree / "signproxy").mkdir()
-    for name in ("__init__.py", "py.typed"):
-        shutil.copy(ROOT / "signproxy" / name, tree / "signproxy")
+    (tree / "signproxy" / "pipeline").mkdir(parents=True)
+    for name in ("__init__.py", "py.typed", "pipeline/__init__.py", f"pipeline/{SAMPLE}"):
+        shutil.copy(ROOT / "signproxy" / name, tree / "signproxy" / name)
+    shutil.copytree(ROOT / "tools", tree / "tools")
     code = "from setuptools import build_meta as b; b.build_wheel('dist'); b.build_sdist('dist')"
     (tree / "dist").mkdir()
     subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, text=True, timeout=60, check=True)
@@ -80,6 +82,19 @@ def test_a_source_archive_holds_the_legal_texts(released: Path) -> None:
             file = files[name]
             assert file is not None
             assert file.read() == (ROOT / name).read_bytes()
+
+
+def test_the_sample_of_the_pipeline_ships_and_what_makes_it_does_not(released: Path) -> None:
+    """`signproxy pipeline demo` would end with a missing file, or every installation carry a generator of test data."""
+    sample = f"signproxy/pipeline/{SAMPLE}"
+    content = (ROOT / sample).read_bytes()
+    (archive,) = released.glob("*.tar.gz")
+    with _wheel(released) as wheel, tarfile.open(archive) as tar:
+        assert wheel.read(sample) == content
+        inside = tar.extractfile(next(name for name in tar.getnames() if name.endswith(f"/{sample}")))
+        assert inside is not None
+        assert inside.read() == content
+        assert [name for name in (*wheel.namelist(), *tar.getnames()) if "tools" in Path(name).parts] == []
 
 
 def test_the_licence_is_the_whole_text() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -31,6 +31,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         for option in one.options:
             below.add_argument(
                 option.flag, help=_with_default(option.help, option.default), type=option.type, default=option.default
+            )
+        for flag, instead in one.removed.items():
+            below.add_argument(
+                flag, action=_Removed, nargs="?", const=instead, default=argparse.SUPPRESS, help=argparse.SUPPRESS
             )
         below.set_defaults(chosen=one)
 
@@ -85,6 +89,20 @@ def _common(parser: argparse.ArgumentParser) -> None:
         choices=[severity.word for severity in Severity],
         help=f"end with status {Exit.FINDINGS.value} where there are findings as severe as this",
     )
+
+
+class _Removed(argparse.Action):
+    """An option that a job no longer has: using it ends the command with what to do instead."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002 - as argparse calls it
+        values: object,  # noqa: ARG002 - see above
+        option_string: str | None = None,
+    ) -> NoReturn:
+        """Refuse the option."""
+        parser.error(f"{option_string}: {self.const}")
 
 
 def _with_default(text: str, default: Any) -> str:

@@ -108,5 +108,7 @@ class Job(msgspec.Struct, frozen=True):
     module: str
     """Below `signproxy.pipeline.jobs`; imported when the job is run. It holds `run`."""
     options: tuple[Option, ...] = ()
+    removed: Mapping[str, str] = {}
+    """Options that it once had, by their flags: what to do instead, as the refusal says it."""
     needs_spark: bool = True
     """Without it, none is started: the context has no session, and its warehouse is a path alone."""

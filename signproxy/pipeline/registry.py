@@ -7,6 +7,10 @@ from typing import cast
 
 from signproxy.pipeline.job import Job, Option, Run
 
+_OTHER_SAMPLES = (
+    "the sample that ships is always the same; in signproxy's repository, `python -m tools.sample_data` makes others"
+)
+
 JOBS = (
     Job(
         "ingest",
@@ -88,13 +92,8 @@ JOBS = (
         "demo",
         "Write a month of a lake that never was, with planted faults and the truth beside it.",
         "demo",
-        (
-            Option("--events", "Audit events in all.", int, 100_000),
-            Option("--seed", "What all follows from; without it one is drawn, and printed.", int),
-            Option("--tables", "Tables of the lake.", int, 10_000),
-            Option("--principals", "Who reads and writes them.", int, 200),
-            Option("--instances", "Servers that the events are of.", int, 4),
-            Option("--processes", "Processes that generate; what they write does not depend on it.", int, 1),
+        removed=dict.fromkeys(
+            ("--events", "--seed", "--tables", "--principals", "--instances", "--processes"), _OTHER_SAMPLES
         ),
         needs_spark=False,
     ),

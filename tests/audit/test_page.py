@@ -13,14 +13,14 @@ import yaml
 
 from signproxy.audit.trail import BATCH_SECONDS, FLUSH_SECONDS, STALL_SECONDS
 from signproxy.audit.unpack import lines_of
-from signproxy.cli.docs import DOCS
-from signproxy.cli.reference.audit_event import schema
 from signproxy.config.settings import AuditSettings, Settings
 from signproxy.gate.backpressure import MOST_SECONDS
 from signproxy.telemetry.metrics import all_metrics
 from tests.audit.events import an_event, refusal
 from tests.audit.segment_rig import Life
 from tests.audit.sinks import segment_files
+from tools.docs.audit_event import schema
+from tools.docs.generate import DOCS
 
 PAGE = (DOCS / "audit.md").read_text()
 

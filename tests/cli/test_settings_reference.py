@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from signproxy.cli import main
-from signproxy.cli.docs import DOCS
-from signproxy.cli.reference.settings import EXAMPLE, page
 from signproxy.config import load_settings
 from signproxy.config.difference import RELOADABLE
 from signproxy.documents import load_yaml
 from signproxy.errors import SettingsInvalid
+from tools.docs.generate import DOCS
+from tools.docs.settings import EXAMPLE, page
 
 SCHEMA = json.loads((DOCS / "settings.schema.json").read_text())
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from signproxy.pipeline.demo.generate import Size, generate
-from signproxy.pipeline.demo.truth import Fault, Summary, read_faults, read_summary
+from tools.sample_data.generate import Size, generate
+from tools.sample_data.truth import Fault, Summary, read_faults, read_summary
 
 Json = dict[str, Any]
 

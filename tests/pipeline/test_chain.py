@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from signproxy.pipeline.demo.truth import Fault, read_requests
 from tests.pipeline.demo_chain import Chain, run_chain
 from tests.pipeline.demo_month import lines_of, moment, the_month
+from tools.sample_data.truth import Fault, read_requests
 
 EXACT = (
     *("denied_but_served", "proxy_key_without_stamp", "unknown_stamp", "stamp_key_mismatch", "stamp_method_mismatch"),

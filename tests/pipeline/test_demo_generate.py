@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import subprocess
 import sys
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from signproxy.audit.trailer import TAIL, read_trailer
 from signproxy.audit.verify import TrailFault, Weight, check_chain, check_segment, segments
 from signproxy.errors import Invalid
-from signproxy.pipeline.demo.generate import LEAST_EVENTS, Size, generate
-from signproxy.pipeline.job import JobContext
 from tests.pipeline.demo_month import Month, lines_of, month_of, the_events, the_month
+from tools.sample_data.__main__ import INVALID, main
+from tools.sample_data.generate import LEAST_EVENTS, Size, generate
 
 _QUICK: dict[str, Any] = {"events": 6_000, "tables": 400, "days": 4}
 
 
 def _content(month: Month) -> dict[str, str]:
-    """Return a digest of each file; of segments without the last line, which says when they were sealed."""
-    digests = {}
-    for path in sorted(one for one in month.directory.rglob("*") if one.is_file()):
-        content = path.read_bytes()
-        if "audit" in path.parts:
-            trailer = read_trailer(content[-TAIL:])
-            content = content[: -trailer.size] if trailer is not None else b"cut"
-        digests[str(path.relative_to(month.directory))] = hashlib.sha256(content).hexdigest()
-    return digests
+    """Return a digest of each file."""
+    return {
+        str(path.relative_to(month.directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(one for one in month.directory.rglob("*") if one.is_file())
+    }
 
 
 def test_a_seed_always_gives_the_same_month() -> None:
@@ -97,6 +93,16 @@ def test_lives_end_in_order_and_by_force() -> None:
     assert sealed == {"rotation", "close", "recovery"}
 
 
+def test_segments_were_sealed_in_their_month() -> None:
+    """Dated when the generator ran, a seed's segments differ from run to run, and a report of the month lacks them."""
+    month = the_month()
+    first = date.fromisoformat(month.summary.first_day)
+    trailers = [read_trailer(path.read_bytes()[-TAIL:]) for path in segments(month.directory)]
+    sealed = [date.fromisoformat(trailer.end.ts[:10]) for trailer in trailers if trailer is not None]
+    assert len(sealed) > 10
+    assert all(timedelta(0) <= day - first <= timedelta(month.summary.days) for day in sealed)
+
+
 def test_events_are_read_back_by_any_reader_of_json() -> None:
     """The generator writes with the server's own encoder, so what it can write the server can."""
     event = next(one for one in the_events() if one["kind"] == "sign" and one["decision"] == "allow")
@@ -146,34 +152,32 @@ def test_a_month_is_never_written_over(tmp_path: Path) -> None:
 def test_the_generator_knows_nothing_of_the_jobs() -> None:
     """If it shared code with them, both could be wrong in the same way, and without Spark it could not run."""
     code = (
-        "import sys, signproxy.pipeline.demo.generate as _\n"
-        "print([name for name in sys.modules if name.startswith(('pyspark', 'numpy', 'signproxy.pipeline.'))"
-        " and not name.startswith('signproxy.pipeline.demo')])"
+        "import sys, tools.sample_data.generate as _\n"
+        "print([name for name in sys.modules if name.startswith(('pyspark', 'numpy', 'signproxy.pipeline'))])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
 
-def test_the_job_draws_a_seed_and_prints_it(tmp_path: Path) -> None:
+def test_the_command_prints_the_seed_that_it_drew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without the seed a failure cannot be looked at twice."""
-    from signproxy.pipeline.days import Days
-    from signproxy.pipeline.jobs import demo
-    from signproxy.pipeline.progress import Progress
-
-    days = Days(date(2026, 9, 1), date(2026, 9, 3))
-    context = SimpleNamespace(
-        warehouse=SimpleNamespace(path=str(tmp_path)),
-        progress=Progress(),
-        days=days,
-        options={"events": 6_000, "tables": 400, "instances": 1},
-    )
-    outcome = demo.run(cast("JobContext", context))
-    summary = (tmp_path / "demo" / "truth" / "summary.json").read_text()
-    seed = int(outcome.numbers["seed"])
-    assert f"seed {seed}" in outcome.notes
-    assert f'"seed": {seed}' in summary
-    assert outcome.rows_out == 6_000
+    words = [*("--events", "6000"), *("--tables", "400"), *("--instances", "1")]
+    days = [*("--first-day", "2026-09-01"), *("--days", "3")]
+    assert main([str(tmp_path / "demo"), *words, *days]) == 0
+    summary = json.loads((tmp_path / "demo" / "truth" / "summary.json").read_text())
+    said = capsys.readouterr().out
+    assert f"seed {summary['seed']}\n" in said
+    assert "6,000 events in " in said
     assert lines_of(tmp_path / "demo" / "policy" / "2026-09-01.ndjson")[0]["exported_at"] == "2026-09-01T00:00:00Z"
     # Gzip members that any reader takes.
     some = next((tmp_path / "demo").glob("audit/v1/*/signproxy-0-*.gz"))
     assert gzip.decompress(some.read_bytes()).startswith(b'{"schema":"signproxy.audit/1","kind":"segment_start"')
+
+
+def test_the_command_says_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page of Python would hide that the directory is taken, or that the number is no number."""
+    assert main([str(tmp_path), "--events", "6000"]) == INVALID
+    assert "exists already" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "demo"), "--days", "0"])
+    assert "0 is below 1" in capsys.readouterr().err

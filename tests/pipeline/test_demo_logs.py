@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from signproxy.pipeline.demo.access_log import AwsLines, VersityLines
-from signproxy.pipeline.demo.rows import Row, encoded, session_name, stamp
-from signproxy.pipeline.demo.world import AWS, FILE, SERVER_ROLE, STORE_KEY
 from tests.pipeline.demo_month import lines_of, the_month, the_requests
+from tools.sample_data.access_log import AwsLines, VersityLines
+from tools.sample_data.rows import Row, encoded, session_name, stamp
+from tools.sample_data.world import AWS, FILE, SERVER_ROLE, STORE_KEY
 
 _WEBHOOK = (
     "BucketOwner Bucket Time RemoteIP Requester RequestID Operation Key RequestURI HttpStatus ErrorCode BytesSent "

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from itertools import pairwise
 
-from signproxy.pipeline.demo.truth import Request as Key
-from signproxy.pipeline.demo.truth import read_requests
 from tests.pipeline.demo_month import Json, Request, lines_of, moment, the_events, the_month, the_requests
+from tools.sample_data.truth import Request as Key
+from tools.sample_data.truth import read_requests
 
 _EXACT = (
     *("denied_but_served", "unknown_stamp", "stamp_key_mismatch", "stamp_method_mismatch", "replay", "ip_mismatch"),

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from signproxy.cli.docs import DOCS
-from signproxy.cli.reference.alerts import ALERTS, Alert
-from signproxy.cli.reference.metrics import NAME, metrics_in, page
 from signproxy.telemetry.families import Type
 from signproxy.telemetry.metrics import all_metrics
+from tools.docs.alerts import ALERTS, Alert
+from tools.docs.generate import DOCS
+from tools.docs.metrics import NAME, metrics_in, page
 
 _SELECTOR = re.compile(r"(signproxy_[a-z_]+)\{([^}]*)\}")
 _GROUPED = re.compile(r"by \(([^)]*)\)")

@@ -1,58 +1,64 @@
-"""Write a month of a lake that never was: segments, stores' logs and a policy, with planted faults and the truth."""
+"""Unpack the sample that ships: a month of a lake that never was, with planted faults and the truth beside them."""
 
 from __future__ import annotations
 
-import secrets
-from datetime import date
+import tarfile
+from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 
+import msgspec
+
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.demo.generate import Size, generate
+from signproxy.pipeline.days import ALL_DAYS
 from signproxy.pipeline.job import JobContext, Outcome
 
 DIRECTORY = "demo"
 """Below the warehouse."""
-_FIRST_DAY = date(2026, 10, 1)
-_DAYS = 30
-_SEED_BITS = 32
+SAMPLE = "sample.tar.xz"
+
+
+class _Summary(msgspec.Struct, frozen=True):
+    """What the sample says of itself."""
+
+    seed: int
+    first_day: str
+    days: int
+    written: int
+    segments: int
+    requests: Mapping[str, int]
 
 
 def run(context: JobContext) -> Outcome:
-    """Generate; without a seed, draw one. The notes say which: with it, and the same size, the same comes again."""
-    options = context.options
-    seed = options.get("seed")
-    size = Size(
-        seed=secrets.randbits(_SEED_BITS) if seed is None else int(seed),
-        events=int(options.get("events", 100_000)),
-        tables=int(options.get("tables", 10_000)),
-        principals=int(options.get("principals", 200)),
-        first_day=(context.days.first or _FIRST_DAY).isoformat(),
-        days=_days(context),
-        instances=int(options.get("instances", 4)),
-        processes=int(options.get("processes", 1)),
-    )
+    """Unpack the sample below the warehouse, and say what it holds and of which days it is."""
+    if context.days != ALL_DAYS:
+        raise Invalid(
+            [Finding("", "--from and --to", "the sample's days are fixed; other jobs can look at some of them")]
+        )
     directory = _local(context.warehouse.path) / DIRECTORY
-    context.progress.begin("demo", size.events, "events")
-    summary = generate(directory, size, context.progress.advance)
-    context.progress.end()
+    if directory.exists():
+        raise Invalid([Finding(str(directory), "", "exists already: remove it, or name another warehouse")])
+    _unpack(directory)
+    summary = msgspec.json.decode((directory / "truth" / "summary.json").read_bytes(), type=_Summary)
     requests = sum(summary.requests.values())
     notes = (
-        f"seed {size.seed}",
+        f"{summary.days} days, the first of them {summary.first_day}",
         f"{summary.segments:,} segments below {directory}/audit",
         f"{requests:,} requests in the stores' logs below {directory}/logs",
         f"what is to be found in them: {directory}/truth",
     )
-    return Outcome(rows_out=summary.written, notes=notes, numbers={"seed": size.seed, "requests": requests})
+    return Outcome(rows_out=summary.written, notes=notes, numbers={"seed": summary.seed, "requests": requests})
 
 
-def _days(context: JobContext) -> int:
-    days = context.days
-    if days.last is None:
-        return _DAYS
-    count = (days.last - (days.first or _FIRST_DAY)).days + 1
-    if count < 1:
-        raise Invalid([Finding("", "--to", "lies before --from")])
-    return count
+def _unpack(directory: Path) -> None:
+    """Write every file of the sample; it holds nothing else."""
+    with files("signproxy.pipeline").joinpath(SAMPLE).open("rb") as packed, tarfile.open(fileobj=packed) as archive:
+        for member in archive:
+            content = archive.extractfile(member)
+            if content is not None:
+                target = directory / member.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())
 
 
 def _local(path: str) -> Path:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from signproxy.pipeline.demo.generate import Size, generate
-from signproxy.pipeline.demo.truth import read_summary
 from signproxy.pipeline.warehouse import Warehouse
 from tests.e2e.jobs.places import Place, Steps, cluster, connect, here
+from tools.sample_data.generate import Size, generate
+from tools.sample_data.truth import read_summary
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from signproxy.cli.reference.markdown import code, table
 from signproxy.errors import Check, Reason
+from tools.docs.markdown import code, table
 
 _INTRODUCTION = """\
 # Reason codes

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from signproxy.cli.reference.markdown import code, codes, table
 from signproxy.errors import Refused
 from signproxy.s3 import header_rules
 from signproxy.s3.forwarded_operations import find_forwarded, find_of_service
@@ -16,6 +15,7 @@ from signproxy.s3.operations import COPIES, SHAPES, Level, Shape, find_operation
 from signproxy.s3.rules import OperationsAllowed
 from signproxy.s3.storage import OptIns
 from signproxy.s3.unsigned_operations import UNSIGNED
+from tools.docs.markdown import code, codes, table
 
 _INTRODUCTION = """\
 # S3 operations

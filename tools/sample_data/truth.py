@@ -1,6 +1,6 @@
 """Keep what a perfect pipeline would say of the generated month, beside the data and never in it.
 
-    <warehouse>/demo/
+    <directory>/
         audit/v1/dt=…/*.ndjson.gz            sealed segments                                   `ingest`
         logs/aws/…                           S3 server access logs, text, PartitionedPrefix    `ingest-s3log`
         logs/cloudtrail/…/*.json.gz          CloudTrail data events                            `ingest-s3log`
@@ -62,8 +62,7 @@ needs its privilege on a table at or below its securable: TABLE_REMOTE_SIGN for 
 reads and lists, TABLE_WRITE_DATA for writes and deletes, both for copies. `ambiguous` stands where TABLE_WRITE_DATA was
 held and only read with. A grant of the last 90 days that is not used is too young.
 
-The content follows from seed and size alone, down to the byte, except for the time at which segments were sealed: it is
-when the generator ran.
+The content follows from seed and size alone, down to the byte as far as one zlib packs like another.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from signproxy.cli.clients.token import TokenSource
 from signproxy.cli.clients.transparent import S3Site, Transparent
 from signproxy.cli.clients.transparent_forms import FORMS as TRANSPARENT_FORMS
 from signproxy.cli.clients.transparent_forms import page as transparent_page
-from signproxy.cli.reference.markdown import code, codes, table
+from tools.docs.markdown import code, codes, table
 
 EXAMPLE = Site(catalog="lake", public_url="http://127.0.0.1:8181", region="eu-central-1")
 S3_EXAMPLE = S3Site(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
-from signproxy.pipeline.demo.world import Bucket
+from tools.sample_data.world import Bucket
 
 STAMP = "x-signproxy-id"
 

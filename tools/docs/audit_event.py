@@ -13,7 +13,7 @@ from signproxy.audit.event import SCHEMA, AuditEvent
 from signproxy.audit.segment import SegmentEnd, SegmentStart
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_COMMENT = "Generated from the code by `python -m signproxy.cli.docs`; do not edit."
+_COMMENT = "Generated from the code by `python -m tools.docs`; do not edit."
 _LINES = (AuditEvent, SegmentStart, SegmentEnd)
 _EDGES = ("segment_start", "segment_end")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from signproxy.pipeline.demo.clock import ACCESS_LOG, ISO, VERSITY_LOG
-from signproxy.pipeline.demo.rows import OPERATIONS, Row
-from signproxy.pipeline.demo.world import OWNER, REGION
+from tools.sample_data.clock import ACCESS_LOG, ISO, VERSITY_LOG
+from tools.sample_data.rows import OPERATIONS, Row
+from tools.sample_data.world import OWNER, REGION
 
 _TLS = "TLSv1.3"
 _CIPHER = "TLS_AES_128_GCM_SHA256"

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from signproxy.pipeline.demo.clock import UTC
-from signproxy.pipeline.demo.stage import Revoked
-from signproxy.pipeline.demo.world import CATALOG, Grant, Principal, World
+from tools.sample_data.clock import UTC
+from tools.sample_data.stage import Revoked
+from tools.sample_data.world import CATALOG, Grant, Principal, World
 
 SCHEMA = "signproxy.policy-export/1"
 _AFTER = 60

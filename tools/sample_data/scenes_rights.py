@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from signproxy.audit.event import AuditEvent
-from signproxy.pipeline.demo.clock import UTC
-from signproxy.pipeline.demo.rows import Row
-from signproxy.pipeline.demo.stage import DAY, Revoked, Stage, on_namespace, on_table
-from signproxy.pipeline.demo.world import AWS, CATALOG, Principal, Table
+from tools.sample_data.clock import UTC
+from tools.sample_data.rows import Row
+from tools.sample_data.stage import DAY, Revoked, Stage, on_namespace, on_table
+from tools.sample_data.world import AWS, CATALOG, Principal, Table
 
 RELOAD_SECONDS = 2
 """From the change of the policy to its being in force."""

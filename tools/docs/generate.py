@@ -1,19 +1,18 @@
-"""Write the generated parts of the documentation, or tell what differs: `python -m signproxy.cli.docs [--check]`."""
+"""Write the generated parts of the documentation, or tell what differs: `python -m tools.docs [--check]`."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from signproxy.cli.reference import audit_event, clients, metrics, operations, privileges, reasons, schema, settings
 from signproxy.cli.terminal import complain, say
+from tools.docs import audit_event, clients, metrics, operations, privileges, reasons, schema, settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-_NOTICE = "<!-- Generated from the code by `python -m signproxy.cli.docs`; do not edit. -->\n\n"
+_NOTICE = "<!-- Generated from the code by `python -m tools.docs`; do not edit. -->\n\n"
 
 PAGES: dict[str, Callable[[], str]] = {
     "audit-event.schema.json": audit_event.page,
@@ -49,7 +48,7 @@ DIFFERENT = 1
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the pages; with --check, write nothing and name those that differ."""
-    parser = argparse.ArgumentParser(prog="python -m signproxy.cli.docs", description=main.__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="python -m tools.docs", description=main.__doc__, allow_abbrev=False)
     parser.add_argument("--check", action="store_true", help="exit 1 if a page differs from the code")
     parser.add_argument("--directory", type=Path, default=DOCS, help="default: docs/ beside the package")
     options = parser.parse_args(argv)
@@ -58,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     for name in outdated:
         if options.check:
-            complain(f"docs/{name} differs from the code; run `python -m signproxy.cli.docs`")
+            complain(f"docs/{name} differs from the code; run `python -m tools.docs`")
         else:
             (options.directory / name).write_text(render(options.directory, name), encoding="utf-8")
             say(f"wrote {name}")
@@ -83,7 +82,3 @@ def render(directory: Path, name: str) -> str:
 
 def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
-
-
-if __name__ == "__main__":
-    sys.exit(main())

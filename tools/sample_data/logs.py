@@ -8,11 +8,11 @@ from pathlib import Path
 from time import gmtime, strftime
 from typing import IO, cast
 
-from signproxy.pipeline.demo import json_logs
-from signproxy.pipeline.demo.access_log import AwsLines, VersityLines
-from signproxy.pipeline.demo.rows import Row
-from signproxy.pipeline.demo.truth import Requests
-from signproxy.pipeline.demo.world import ACCOUNT, REGION
+from tools.sample_data import json_logs
+from tools.sample_data.access_log import AwsLines, VersityLines
+from tools.sample_data.rows import Row
+from tools.sample_data.truth import Requests
+from tools.sample_data.world import ACCOUNT, REGION
 
 _BUFFERED = 1024
 """Lines that are kept until they are written together."""

@@ -13,19 +13,19 @@ import msgspec
 
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.demo import scenes_habits, scenes_requests, scenes_rights
-from signproxy.pipeline.demo.ids import EventIds, drawn
-from signproxy.pipeline.demo.judge import grants_of, principals_of, write_first_seen
-from signproxy.pipeline.demo.logs import StoreLogs
-from signproxy.pipeline.demo.policy import write_policy, write_prices
-from signproxy.pipeline.demo.recorder import Seen
-from signproxy.pipeline.demo.scenes_lines import Lines
-from signproxy.pipeline.demo.scenes_segments import Segments
-from signproxy.pipeline.demo.stage import Stage
-from signproxy.pipeline.demo.traffic import Traffic
-from signproxy.pipeline.demo.trail import Instance
-from signproxy.pipeline.demo.truth import Summary, write_lines
-from signproxy.pipeline.demo.world import BUCKETS, KNOWN_SERVICES, VENDING_ROLE, World, draw_world
+from tools.sample_data import scenes_habits, scenes_requests, scenes_rights
+from tools.sample_data.ids import EventIds, drawn
+from tools.sample_data.judge import grants_of, principals_of, write_first_seen
+from tools.sample_data.logs import StoreLogs
+from tools.sample_data.policy import write_policy, write_prices
+from tools.sample_data.recorder import Seen
+from tools.sample_data.scenes_lines import Lines
+from tools.sample_data.scenes_segments import Segments
+from tools.sample_data.stage import Stage
+from tools.sample_data.traffic import Traffic
+from tools.sample_data.trail import Instance
+from tools.sample_data.truth import Summary, write_lines
+from tools.sample_data.world import BUCKETS, KNOWN_SERVICES, VENDING_ROLE, World, draw_world
 
 LEAST_EVENTS = 5_000
 """The scenes alone are some three thousand."""
@@ -89,7 +89,7 @@ def generate(directory: Path, size: Size, advance: Callable[[int], None] = lambd
     if size.events < LEAST_EVENTS:
         raise Invalid([Finding("", "--events", f"is at least {LEAST_EVENTS}: the planted faults alone are thousands")])
     if directory.exists():
-        raise Invalid([Finding(str(directory), "", "exists already: remove it, or name another warehouse")])
+        raise Invalid([Finding(str(directory), "", "exists already: remove it, or name another directory")])
     (directory / "truth").mkdir(parents=True)
     try:
         return _generate(directory, size, advance)

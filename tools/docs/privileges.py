@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from signproxy.cli.reference.markdown import code, codes, table
 from signproxy.policy.privileges import PRIVILEGES, Privilege
+from tools.docs.markdown import code, codes, table
 
 
 def privileges() -> str:

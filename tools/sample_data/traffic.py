@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from time import gmtime, strftime
 
 from signproxy.audit.event import AuditEvent, Kind, Verdict
-from signproxy.pipeline.demo.asked import ACCESS, AGENTS, DENIALS, METHODS, READS, WRITES
-from signproxy.pipeline.demo.clock import UTC
-from signproxy.pipeline.demo.ids import EventIds, RequestIds, drawn
-from signproxy.pipeline.demo.rhythm import KINDS, SLOT, weights
-from signproxy.pipeline.demo.rows import Row, encoded, session_arn, session_name, stamp
-from signproxy.pipeline.demo.world import (
+from tools.sample_data.asked import ACCESS, AGENTS, DENIALS, METHODS, READS, WRITES
+from tools.sample_data.clock import UTC
+from tools.sample_data.ids import EventIds, RequestIds, drawn
+from tools.sample_data.rhythm import KINDS, SLOT, weights
+from tools.sample_data.rows import Row, encoded, session_arn, session_name, stamp
+from tools.sample_data.world import (
     ACCOUNT,
     CATALOG,
     ISSUER,

@@ -13,10 +13,10 @@ from typing import Any
 
 from signproxy.audit.event import SCHEMA, AuditEvent, Kind, Verdict
 from signproxy.audit.segment import parse_name
-from signproxy.pipeline.demo.recorder import Seen
-from signproxy.pipeline.demo.stage import Stage
-from signproxy.pipeline.demo.trail import Life
-from signproxy.pipeline.demo.world import CATALOG, ISSUER
+from tools.sample_data.recorder import Seen
+from tools.sample_data.stage import Stage
+from tools.sample_data.trail import Life
+from tools.sample_data.world import CATALOG, ISSUER
 
 EACH = 12
 """Events of a segment."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from signproxy.audit.event import Verdict
-from signproxy.pipeline.demo.rows import encoded, stamp
-from signproxy.pipeline.demo.stage import Stage, on_namespace
-from signproxy.pipeline.demo.world import (
+from tools.sample_data.rows import encoded, stamp
+from tools.sample_data.stage import Stage, on_namespace
+from tools.sample_data.world import (
     CATALOG_ROLE,
     FILE,
     REPLICATION_ROLE,

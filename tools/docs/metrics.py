@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from signproxy.cli.reference.alerts import ALERTS, Alert
-from signproxy.cli.reference.markdown import code, codes, table
 from signproxy.telemetry.families import Family, Fold, Type
 from signproxy.telemetry.metrics import all_metrics
+from tools.docs.alerts import ALERTS, Alert
+from tools.docs.markdown import code, codes, table
 
 _INTRODUCTION = """\
 # Metrics

@@ -8,11 +8,11 @@ from enum import Enum
 import msgspec
 from msgspec import inspect
 
-from signproxy.cli.reference.markdown import code, table
 from signproxy.config.difference import effect_of
 from signproxy.config.environment import PREFIX
 from signproxy.config.paths import bare
 from signproxy.config.settings import Settings
+from tools.docs.markdown import code, table
 
 _INTRODUCTION = """\
 # Settings

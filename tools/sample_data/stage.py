@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from signproxy.audit.event import AuditEvent, Kind, Verdict
-from signproxy.pipeline.demo.clock import UTC
-from signproxy.pipeline.demo.ids import EventIds, RequestIds, drawn
-from signproxy.pipeline.demo.rows import Row, encoded, session_arn, session_name, stamp
-from signproxy.pipeline.demo.truth import Fault, Request
-from signproxy.pipeline.demo.world import (
+from tools.sample_data.clock import UTC
+from tools.sample_data.ids import EventIds, RequestIds, drawn
+from tools.sample_data.rows import Row, encoded, session_arn, session_name, stamp
+from tools.sample_data.truth import Fault, Request
+from tools.sample_data.world import (
     ACCOUNT,
     CATALOG,
     ISSUER,

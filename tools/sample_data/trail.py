@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr
 from pathlib import Path
 from random import Random
 
+import msgspec
+
 from signproxy.audit.encode import Accepted, LineEncoder
 from signproxy.audit.event import AuditEvent
+from signproxy.audit.member import packed
 from signproxy.audit.salvage import seal_orphans
-from signproxy.audit.segment import OPEN, ROOT, SUFFIX, parse_name
+from signproxy.audit.segment import OPEN, ROOT, SUFFIX, SealedBy, line_of, parse_name
 from signproxy.audit.segments import SegmentSettings, SegmentSink
-from signproxy.pipeline.demo.ids import EventIds, drawn
+from signproxy.audit.trailer import TAIL, read_trailer
+from tools.sample_data.clock import UTC
+from tools.sample_data.ids import EventIds, drawn
 
 VERSION = "0.1.0"
 _BATCH = 512
@@ -36,6 +42,8 @@ class Life:
         self._sink = SegmentSink(SegmentSettings(work, instance, VERSION, "c0ffee", max_seconds=_FOREVER))
         self._batch: list[Accepted] = []
         self._since_flush = 0
+        # When the last event of each batch was: a segment ends with one of them.
+        self._moments: dict[int, float] = {}
 
     def take(self, at: float, event: AuditEvent) -> None:
         """Write an event."""
@@ -78,12 +86,27 @@ class Life:
         return [self._moved(path) for path in sorted((self._work / ROOT).glob(f"dt=*/*{SUFFIX}"))]
 
     def _moved(self, path: Path) -> Path:
+        self._date(path)
         target = self._directory / path.relative_to(self._work)
         target.parent.mkdir(parents=True, exist_ok=True)
         return path.rename(target)
 
+    def _date(self, path: Path) -> None:
+        """Have a segment say that it was sealed at its last event, and not when the generator ran."""
+        with path.open("r+b") as file:
+            file.seek(-min(TAIL, path.stat().st_size), os.SEEK_END)
+            trailer = read_trailer(file.read())
+            # One that was recovered says so already.
+            if trailer is not None and trailer.end.sealed_by is not SealedBy.RECOVERY:
+                end = msgspec.structs.replace(trailer.end, ts=UTC.text(self._moments[trailer.end.last_seq]))
+                file.seek(-trailer.size, os.SEEK_END)
+                file.truncate()
+                file.write(packed(line_of(end)))
+
     def _write(self) -> None:
         if self._batch:
+            seq, at, _ = self._batch[-1]
+            self._moments[seq] = at
             self._sink.write(self._encoder.encode(self._batch), len(self._batch))
             self._since_flush += len(self._batch)
             self._batch.clear()

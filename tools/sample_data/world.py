@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 
-from signproxy.pipeline.demo.ids import drawn
+from tools.sample_data.ids import drawn
 
 CATALOG = "lake"
 ACCOUNT = "123456789012"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from signproxy.pipeline.demo.clock import ISO, UTC
-from signproxy.pipeline.demo.recorder import Seen
-from signproxy.pipeline.demo.truth import write_lines
-from signproxy.pipeline.demo.world import CATALOG, READ, SIGN, WRITE, Grant, World
+from tools.sample_data.clock import ISO, UTC
+from tools.sample_data.recorder import Seen
+from tools.sample_data.truth import write_lines
+from tools.sample_data.world import CATALOG, READ, SIGN, WRITE, Grant, World
 
 AGE = 90 * 86_400
 """A grant that is younger and unused is too young to be called so."""

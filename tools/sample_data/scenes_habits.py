@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from signproxy.pipeline.demo.clock import UTC
-from signproxy.pipeline.demo.stage import DAY, Stage, on_namespace, on_table
-from signproxy.pipeline.demo.world import AWS, Principal, Table
+from tools.sample_data.clock import UTC
+from tools.sample_data.stage import DAY, Stage, on_namespace, on_table
+from tools.sample_data.world import AWS, Principal, Table
 
 LEAST_DAYS = 18
 """A habit is what was seen in two weeks."""

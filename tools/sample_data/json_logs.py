@@ -8,10 +8,10 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
-from signproxy.pipeline.demo.access_log import as_versity_tells
-from signproxy.pipeline.demo.clock import ISO, UTC
-from signproxy.pipeline.demo.rows import Row
-from signproxy.pipeline.demo.world import ACCOUNT, OWNER, REGION
+from tools.sample_data.access_log import as_versity_tells
+from tools.sample_data.clock import ISO, UTC
+from tools.sample_data.rows import Row
+from tools.sample_data.world import ACCOUNT, OWNER, REGION
 
 _encode = msgspec.json.Encoder().encode
 _DEPLOYMENT = "6f0b1c52-3a0e-4c1f-9d5e-0f1b7f3f7b11"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from signproxy.pipeline.demo import json_logs
-from signproxy.pipeline.demo.logs import StoreLogs
-from signproxy.pipeline.demo.rows import Row
-from signproxy.pipeline.demo.scenes_requests import source_path
-from signproxy.pipeline.demo.stage import Stage, on_namespace
-from signproxy.pipeline.demo.world import AWS, FILE, MINIO, STRANGER, TRAIL, WEBHOOK, Bucket, Principal, Table
+from tools.sample_data import json_logs
+from tools.sample_data.logs import StoreLogs
+from tools.sample_data.rows import Row
+from tools.sample_data.scenes_requests import source_path
+from tools.sample_data.stage import Stage, on_namespace
+from tools.sample_data.world import AWS, FILE, MINIO, STRANGER, TRAIL, WEBHOOK, Bucket, Principal, Table
 
 Trap = dict[str, Any]
 

@@ -10,7 +10,7 @@ import msgspec
 from signproxy.config.settings import Settings
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_COMMENT = "Generated from the code by `python -m signproxy.cli.docs`; do not edit."
+_COMMENT = "Generated from the code by `python -m tools.docs`; do not edit."
 
 
 def page() -> str:

@@ -10,7 +10,7 @@ import msgspec
 from signproxy.errors import Finding
 
 
-class Weight(Enum):
+class Urgency(Enum):
     """How bad it is, the worst first."""
 
     WRONG = "wrong"
@@ -25,7 +25,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     what: str
     """Empty where all is well."""
     remedy: str = ""
-    weight: Weight = Weight.WRONG
+    weight: Urgency = Urgency.WRONG
     where: tuple[str, ...] = ()
     """From the outside in: a file and a path in it, or a check."""
     workers: tuple[int, ...] = ()
@@ -46,14 +46,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return f"{workers}{': '.join((*self.where, outcome))}"
 
 
-def diagnosed(findings: Iterable[Finding], weight: Weight = Weight.WRONG) -> Iterable[Diagnosis]:
+def diagnosed(findings: Iterable[Finding], weight: Urgency = Urgency.WRONG) -> Iterable[Diagnosis]:
     """Return what was found in an operator's files; the weight is that of what the reader makes of it."""
     return (Diagnosis(found.problem, weight=weight, where=(found.file, found.path)) for found in findings)
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
     """Return diagnoses in the order of their weight."""
-    return tuple(sorted(diagnoses, key=lambda each: list(Weight).index(each.weight)))
+    return tuple(sorted(diagnoses, key=lambda each: list(Urgency).index(each.weight)))
 
 
 def joined(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:

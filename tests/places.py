@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from signproxy.gate.lease import Lease, Places
+from signproxy.gate.lease import Lease, PlaceKeeper
 
 
 @contextmanager
-def placed(places: Places, principal: str) -> Iterator[None]:
+def placed(places: PlaceKeeper, principal: str) -> Iterator[None]:
     """Hold one as a request does. Raise Refused where there is none."""
     lease = Lease()
     try:

@@ -30,7 +30,7 @@ from signproxy.sealing import SealingSecret
 from signproxy.server.api.app import Handler
 from signproxy.server.process.catalogs import Catalogs, learned_tables
 from signproxy.server.process.generation import Generation
-from signproxy.server.process.rooms import House, Process, assemble
+from signproxy.server.process.rooms import House, ServingProcess, assemble
 from signproxy.server.process.seals import seals_of
 from signproxy.telemetry.metrics import Metrics
 from tests.listening import Client, ClientOf, ListenerServer, started_client
@@ -198,7 +198,7 @@ class Product:
         self.house = House(state)
         learned = learned_tables(self.house.current, self.settings.sightings, seals.sightings)
         self.catalogs = Catalogs(learned, self.authenticator, self.recorder, self.metrics, None)
-        self.process = Process(
+        self.process = ServingProcess(
             self.house.current,
             self.authenticator,
             self.credentials,  # type: ignore[arg-type]  # the one method that is called

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.diagnosis import Diagnosis, Weight, diagnosed, joined, numbered, worst_first
+from signproxy.diagnosis import Diagnosis, Urgency, diagnosed, joined, numbered, worst_first
 from signproxy.errors import Finding
 
 FULL = Diagnosis("disk full", "Free the volume.", where=("audit",), workers=(2, 1), since="since 08:00")
@@ -48,14 +48,14 @@ def test_a_finding_is_a_diagnosis_of_its_place() -> None:
     """What a start refuses and what a check warns of would be told in two ways."""
     finding = Finding("signproxy.yaml", "listen.port", "is out of range")
     (fault,) = diagnosed([finding])
-    (warning,) = diagnosed([finding], Weight.LOOK)
+    (warning,) = diagnosed([finding], Urgency.LOOK)
     assert str(fault) == str(warning) == str(finding) == "signproxy.yaml: listen.port: is out of range"
-    assert (fault.weight, warning.weight) == (Weight.WRONG, Weight.LOOK)
+    assert (fault.weight, warning.weight) == (Urgency.WRONG, Urgency.LOOK)
 
 
 def test_the_worst_is_first_and_what_is_as_bad_keeps_its_order() -> None:
     """The cause stands before what follows from it, and an operator reads from the top."""
-    look, wrong, other = Diagnosis("a", weight=Weight.LOOK), Diagnosis("b"), Diagnosis("c")
+    look, wrong, other = Diagnosis("a", weight=Urgency.LOOK), Diagnosis("b"), Diagnosis("c")
     assert worst_first([look, wrong, other]) == (wrong, other, look)
 
 

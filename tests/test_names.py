@@ -9,11 +9,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 # What makes sample data and pages of the documentation has words of its own; it serves no request.
 GENERATORS = ("signproxy/cli/reference/", "signproxy/pipeline/demo/")
-SHARED = {
-    "Common": "what all S3 connections share, as a lease and as the fast path see it; being rewritten",
-    "Connection": "the two listeners' connections, which become one, and a client's connection; being rewritten",
-    "Guest": "an S3 connection, as its registry and as the fast path see it; being rewritten",
-}
+SHARED: dict[str, str] = {}
 """Names that several classes may have, and why."""
 
 

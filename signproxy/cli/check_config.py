@@ -17,7 +17,7 @@ from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.source import SettingsSource
 from signproxy.credentials.bindings import unused_bindings
-from signproxy.diagnosis import Diagnosis, Weight, diagnosed, worst_first
+from signproxy.diagnosis import Diagnosis, Urgency, diagnosed, worst_first
 from signproxy.errors import Finding, Invalid, SettingsInvalid
 from signproxy.policy.state import PolicyState
 from signproxy.server.process import build, process
@@ -46,15 +46,15 @@ def run(options: argparse.Namespace) -> int:
     settings = None if source is None else _tried(source.load, found)
     if source is not None and settings is not None:
         state = check(settings, found)
-        found += diagnosed(_warnings(source, settings, state, found), Weight.LOOK)
-    valid = all(each.weight is Weight.LOOK for each in found)
+        found += diagnosed(_warnings(source, settings, state, found), Urgency.LOOK)
+    valid = all(each.weight is Urgency.LOOK for each in found)
     if options.json:
         rev = None if state is None else state.rev
-        wrong, look = ([_finding(each) for each in found if each.weight is weight] for weight in Weight)
+        wrong, look = ([_finding(each) for each in found if each.weight is weight] for weight in Urgency)
         say_json({"valid": valid, "policy_rev": rev, "findings": wrong, "warnings": look})
     else:
         for each in worst_first(found):
-            complain(f"warning: {each}" if each.weight is Weight.LOOK else str(each))
+            complain(f"warning: {each}" if each.weight is Urgency.LOOK else str(each))
         if state is not None and valid:
             say(f"valid: {_summary(state)}")
     return VALID if valid else INVALID
@@ -98,16 +98,16 @@ def _check_listener(
     certificate = _tried(lambda: load_certificate(where.tls, section), found)
     if certificate is None:
         return
-    found += diagnosed(certificate.warnings, Weight.LOOK)
+    found += diagnosed(certificate.warnings, Urgency.LOOK)
     if url is not None and url.scheme == "https" and url.hostname and not certificate.covers(url.hostname):
         problem = f"the certificate is not good for {url.hostname!r}, to which clients are sent"
-        found.append(Diagnosis(problem, weight=Weight.LOOK, where=("", f"{section}.tls.cert_file")))
+        found.append(Diagnosis(problem, weight=Urgency.LOOK, where=("", f"{section}.tls.cert_file")))
 
 
 def _warnings(
     source: SettingsSource, settings: Settings, state: PolicyState | None, found: Iterable[Diagnosis]
 ) -> Iterator[Finding]:
-    told = {each.where[-1] for each in found if each.weight is Weight.WRONG}
+    told = {each.where[-1] for each in found if each.weight is Urgency.WRONG}
     yield from (warning for warning in advice(settings, source.file) if not warning.path or warning.path not in told)
     if state is not None:
         storages = [storage for catalog in state.catalogs.values() for storage in catalog.storages.values()]

@@ -100,7 +100,18 @@ class Gate:
         for _ in range(_QUESTIONS + 1):
             state = self._state()
             passage.judged_by(state)
-            catalog = self._admitted_to(passage, state, subject, address)
+            admitted = self._admitted.get((id(subject.effective), id(address)))
+            if (
+                admitted is not None
+                and admitted.state is state
+                and admitted.effective is subject.effective
+                and admitted.caller is subject.caller
+                and admitted.address is address
+            ):
+                catalog = admitted.catalog
+                passage.catalog = catalog.name
+            else:
+                catalog = self._admit(passage, state, subject, address)
             passage.request = request = classify(catalog.endpoints, wire)
             learning = catalog.learning
             if learning is None:
@@ -149,20 +160,6 @@ class Gate:
     ) -> BucketsShown:
         """Return the buckets to show once stores told of theirs. Raise Refused."""
         return await self._forward.buckets(passage, subject, wire, told)
-
-    def _admitted_to(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
-        """Return the catalog, its checks having passed now or, for these very values, before."""
-        admitted = self._admitted.get((id(subject.effective), id(address)))
-        if (
-            admitted is not None
-            and admitted.state is state
-            and admitted.effective is subject.effective
-            and admitted.caller is subject.caller
-            and admitted.address is address
-        ):
-            passage.catalog = admitted.catalog.name
-            return admitted.catalog
-        return self._admit(passage, state, subject, address)
 
     def _admit(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Run the checks of the catalog, and remember that they passed for these very values."""

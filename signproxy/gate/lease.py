@@ -7,8 +7,8 @@ from typing import Protocol
 from signproxy.gate.limits import Hold
 
 
-class Places(Protocol):
-    """Places of which each caller, and all callers together, may have so many at a time."""
+class PlaceKeeper(Protocol):
+    """PlaceKeeper of which each caller, and all callers together, may have so many at a time."""
 
     def begin(self, principal: str) -> None:
         """Take one; `end` must follow. Raise Refused where there is none."""
@@ -22,22 +22,21 @@ class Places(Protocol):
 class Lease:
     """The place of one request. It is taken when the request has to wait for the first time, or is transferred."""
 
-    __slots__ = ("_places", "_principal", "late")
+    # Nearly every request holds nothing: these are the class's own until it does.
+    places: PlaceKeeper | None = None
+    """Of which it has one."""
+    late: Hold | None = None
+    """How long its answer is held back, because it came early."""
+    _principal = ""
 
-    def __init__(self) -> None:
-        self._places: Places | None = None
-        self._principal = ""
-        self.late: Hold | None = None
-        """How long its answer is held back, because it came early."""
-
-    def take(self, places: Places, principal: str) -> None:
+    def take(self, places: PlaceKeeper, principal: str) -> None:
         """Take a place, unless there is one already. Raise Refused where there is none."""
-        if self._places is None:
+        if self.places is None:
             places.begin(principal)
-            self._places, self._principal = places, principal
+            self.places, self._principal = places, principal
 
     def close(self) -> None:
         """Give back what is held; once is enough, and more do nothing."""
-        places, self._places = self._places, None
+        places, self.places = self.places, None
         if places is not None:
             places.end(self._principal)

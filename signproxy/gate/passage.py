@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from signproxy.audit.event import Kind
 from signproxy.gate.begun import in_task
-from signproxy.gate.lease import Lease, Places
+from signproxy.gate.lease import Lease, PlaceKeeper
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.inventory.learned.asked import SealedContext
 from signproxy.model import Allow, Deny, Subject, Target
@@ -104,7 +104,7 @@ class Passage:
         self.deny: Deny | None = None
         self.carried: SealedContext | None = None
         self.lease = Lease()
-        self.waits_among: Places | None = None
+        self.waits_among: PlaceKeeper | None = None
         """The places of which it takes one before it waits; None where it has what it needs."""
 
     def judged_by(self, state: PolicyState) -> None:

@@ -18,7 +18,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
-from signproxy.server.api import exchange
+from signproxy.server.api import direct
 from signproxy.server.api.connection import DirectServer
 from signproxy.server.api.plain import Head, Heads
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
@@ -244,8 +244,8 @@ async def test_the_signer_names_what_it_refuses_whichever_way_a_request_takes(
     writer = f"Authorization: Bearer {token_of('writer')}"
     data = _bytes([f"POST {route} HTTP/1.1", "Host: x", writer, f"Content-Length: {len(body)}"], body)
     seen = []
-    for direct in (True, False):
-        if not direct:
+    for plain in (True, False):
+        if not plain:
             monkeypatch.setattr(Heads, "read", lambda *_: None)
         async with Product().running() as product:
             (answer,) = await _exchange(product, data)
@@ -272,8 +272,8 @@ async def test_both_ways_answer_alike(
     data = _bytes(lines, body)
     assert Heads().read(data) is not None
     seen = []
-    for direct in (True, False):
-        if not direct:
+    for plain in (True, False):
+        if not plain:
             monkeypatch.setattr(Heads, "read", lambda *_: None)
         async with Product().running() as product:
             (answer,) = await _exchange(product, data)
@@ -343,7 +343,7 @@ async def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_client_that_does_not_read_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers that are not read must not fill the memory: beyond a bound aiohttp's flow control takes over."""
-    monkeypatch.setattr(exchange, "MAX_UNREAD", -1)
+    monkeypatch.setattr(direct, "MAX_UNREAD", -1)
     async with Product().running() as product:
         (answer,) = await _exchange(product, _bytes(PLAIN))
         assert answer.startswith(b"HTTP/1.1 200 ")
@@ -375,7 +375,7 @@ def test_no_refusal_escapes() -> None:
 # -- answers that are written together ---------------------------------------------------------------------------------
 
 
-def _written_at_once(connection: exchange.Connection, reply: Reply) -> None:
+def _written_at_once(connection: direct.DirectConnection, reply: Reply) -> None:
     """Send an answer the plain way, for comparison."""
     connection._wire.write(reply.whole())
     connection._idle_since = connection._clock()
@@ -445,7 +445,9 @@ async def test_answers_leave_in_their_order_and_before_any_end(
     product = Product()
     product.trail.start()
     wire = _Wire()
-    connection = exchange.Connection(DirectServer(product.handler, 75.0), product.handler, asyncio.get_running_loop())
+    connection = direct.DirectConnection(
+        DirectServer(product.handler, 75.0), product.handler, asyncio.get_running_loop()
+    )
     connection.connection_made(cast("asyncio.Transport", wire))
     for step in steps:
         match step:
@@ -480,7 +482,7 @@ async def test_answers_of_one_round_are_written_together() -> None:
     server, loop = DirectServer(product.handler, 75.0), asyncio.get_running_loop()
     wires = [_Wire() for _ in range(3)]
     for wire in wires:
-        connection = exchange.Connection(server, product.handler, loop)
+        connection = direct.DirectConnection(server, product.handler, loop)
         connection.connection_made(cast("asyncio.Transport", wire))
         connection.data_received(_DATA)
     assert [wire.did for wire in wires] == [[], [], []]
@@ -504,7 +506,7 @@ async def test_nothing_else_differs_from_writing_each_at_once(monkeypatch: pytes
     seen = []
     for together in (True, False):
         if not together:
-            monkeypatch.setattr(exchange.Connection, "_send", _written_at_once)
+            monkeypatch.setattr(direct.DirectConnection, "_send", _written_at_once)
         async with Product().running() as product:
             answers = [await _exchange(product, *pieces, answers=count) for pieces, count in talks]
             told = [(event.reason, event.kind, event.http_status) for event in product.events()]

@@ -31,7 +31,7 @@ def test_each_caller_and_all_together_have_a_limit() -> None:
 
 
 def test_a_transfer_that_fails_is_counted_out() -> None:
-    """After as many failures as the limit allows nobody would be served any more."""
+    """After as many failures as the limit allows no request would be served any more."""
     transfers = Places("transfers at a time", 1, 1)
     for _ in range(3):
         with pytest.raises(RuntimeError), placed(transfers, "a"):
@@ -39,7 +39,7 @@ def test_a_transfer_that_fails_is_counted_out() -> None:
     assert transfers.taken == 0
 
 
-def test_whoever_only_asks_is_counted_only_if_there_is_room() -> None:
+def test_a_request_that_only_asks_is_counted_only_if_there_is_room() -> None:
     """A request that is left to another way would be counted twice, or not at all."""
     transfers = Places("transfers at a time", 1, 2)
     assert transfers.begin_at_once("a")

@@ -92,7 +92,7 @@ def test_it_is_alive_while_any_worker_answers(report: FleetReport | None, starti
     ),
 )
 def test_workers_may_not_serve_different_policies(other: object) -> None:
-    """A revoke would bite on some connections and not on others, for as long as nobody looks."""
+    """A revoke would bite on some connections and not on others, for as long as no operator looks."""
     clock = Clock()
     readiness = Readiness(clock)
     report = fleet(worker(0), other)  # type: ignore[arg-type]  # a worker
@@ -111,7 +111,7 @@ def test_workers_may_not_serve_different_policies(other: object) -> None:
     assert readiness.judge(report).ready
 
 
-def test_a_worker_that_is_starting_disagrees_with_nobody() -> None:
+def test_a_worker_that_is_starting_disagrees_with_none() -> None:
     """It serves nothing yet."""
     assert disagreement_of(fleet(worker(0), worker(1, policy_rev=""))) == ""
     assert disagreement_of(fleet(worker(0), worker(1))) == ""

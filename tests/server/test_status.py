@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from signproxy.diagnosis import Weight
+from signproxy.diagnosis import Urgency
 from signproxy.errors import Reason
 from signproxy.server.status.readiness import Readiness
 from signproxy.server.status.report import FleetReport, KeysReport, ReloadReport
@@ -73,7 +73,7 @@ def seen(report: FleetReport, *, started: bool = True) -> Status:
     ),
 )
 def test_the_first_sentence_answers_the_first_question(report: FleetReport, state: State, verdict: str) -> None:
-    """Whoever was woken up reads one line before he decides what to do."""
+    """An operator who was woken up reads one line before deciding what to do."""
     status = seen(report)
     assert (status.state, status.verdict) == (state, verdict)
 
@@ -99,97 +99,109 @@ FAILED = ReloadReport(
 )
 PENDING = ReloadReport(NOW - 60, accepted=True, seconds=0.1, needs_restart=("listen.port: 8181 -> 8182",))
 
-TROUBLES: tuple[tuple[str, FleetReport, Weight, str, str], ...] = (
+TROUBLES: tuple[tuple[str, FleetReport, Urgency, str, str], ...] = (
     (
         "a check",
         fleet(worker(problems={"audit": "No space left on device"})),
-        Weight.WRONG,
+        Urgency.WRONG,
         "audit: No space left on device",
         "volume",
     ),
     (
         "a check of some workers",
         fleet(*(worker(n, problems={"audit": "disk full" if n else ""}) for n in range(3))),
-        Weight.WRONG,
+        Urgency.WRONG,
         "audit: disk full (workers 1, 2)",
         "volume",
     ),
-    ("a missing worker", fleet(worker(0), wanted_workers=2), Weight.WRONG, "workers: 1 of 2 answer", "replaced"),
+    (
+        "a missing worker",
+        fleet(worker(0), wanted_workers=2),
+        Urgency.WRONG,
+        "workers: 1 of 2 answer",
+        "replaced",
+    ),
     (
         "a refused reload",
         fleet(last_reload=FAILED),
-        Weight.WRONG,
+        Urgency.WRONG,
         f"the last reload was not taken over ({JUST_NOW}); what is in force is that of 2027-01-15 07:00:00 UTC",
         "check-config",
     ),
     (
         "a setting that waits for a restart",
         fleet(last_reload=PENDING),
-        Weight.LOOK,
+        Urgency.LOOK,
         f"settings changed that are read at the start only ({JUST_NOW})",
         "Restart",
     ),
     (
         "keys that could not be fetched",
         fleet(worker(keys=(changed(KEYS, age=3 * HOUR, last_error="timed out", failures=9),))),
-        Weight.LOOK,
+        Urgency.LOOK,
         "keys of issuer idp could not be fetched; those in use are 3 h old",
         "24 h",
     ),
     (
         "credentials that could not be renewed",
         fleet(worker(credentials=(changed(CREDENTIALS, problem="denied", failures=4),))),
-        Weight.LOOK,
+        Urgency.LOOK,
         "credentials of lake could not be renewed 4 times; those in use expire in 60 min",
         "provider",
     ),
     (
         "credentials of a bucket that do not expire",
         fleet(worker(credentials=(changed(CREDENTIALS, bucket="b", expires_at=None, problem="denied", failures=1),))),
-        Weight.LOOK,
+        Urgency.LOOK,
         "credentials of lake, bucket b could not be renewed 1 times; those in use do not expire",
         "provider",
     ),
     (
         "a certificate that expired",
         fleet(worker(certificates=(changed(CERTIFICATE, expires_at=NOW - HOUR),))),
-        Weight.WRONG,
+        Urgency.WRONG,
         "the certificate of listen expired 60 min ago",
         "without a restart",
     ),
     (
         "a certificate that ends soon",
         fleet(worker(certificates=(changed(CERTIFICATE, expires_at=NOW + 6 * DAY, loaded_at=NOW - 80 * DAY),))),
-        Weight.LOOK,
+        Urgency.LOOK,
         "the certificate of listen expires in 6 d",
         "without a restart",
     ),
     (
         "a short certificate in its last fifth",
         fleet(worker(certificates=(changed(CERTIFICATE, expires_at=NOW + 4 * HOUR, loaded_at=NOW - 20 * HOUR),))),
-        Weight.LOOK,
+        Urgency.LOOK,
         "the certificate of listen expires in 4 h",
         "without a restart",
     ),
     (
         "segments that are not shipped",
         fleet(worker(audit=UNSHIPPED), worker(1)),
-        Weight.LOOK,
+        Urgency.LOOK,
         "7 sealed audit segments are not shipped",
         "goes with the pod",
     ),
-    ("lost events", fleet(worker(audit=DROPPED)), Weight.WRONG, "5 audit events were lost since the start", "`seq`"),
+    (
+        "lost events",
+        fleet(worker(audit=DROPPED)),
+        Urgency.WRONG,
+        "5 audit events were lost since the start",
+        "`seq`",
+    ),
     (
         "a late loop",
         fleet(worker(0, lag_seconds=1.5), worker(1)),
-        Weight.LOOK,
+        Urgency.LOOK,
         "the event loop was late by 1.5 s (worker 0)",
         "CPU",
     ),
     (
         "a worker that died",
         fleet(worker(0), worker(1, started_at=NOW - 600), restarts=2),
-        Weight.LOOK,
+        Urgency.LOOK,
         "a worker ended unasked and was replaced 10 min ago; 2 did since the start",
         "log",
     ),
@@ -198,9 +210,9 @@ TROUBLES: tuple[tuple[str, FleetReport, Weight, str, str], ...] = (
 
 @pytest.mark.parametrize(("_name", "report", "weight", "what", "remedy"), TROUBLES, ids=[name for name, *_ in TROUBLES])
 def test_what_is_wrong_is_told_with_what_to_do(
-    _name: str, report: FleetReport, weight: Weight, what: str, remedy: str
+    _name: str, report: FleetReport, weight: Urgency, what: str, remedy: str
 ) -> None:
-    """A number in a table is not seen by whoever does not know what it should be."""
+    """A number in a table is not seen by a reader who does not know what it should be."""
     (trouble,) = seen(report).troubles
     assert (trouble.weight, str(trouble)) == (weight, what)
     assert remedy in trouble.remedy
@@ -226,7 +238,7 @@ def test_the_findings_of_a_refused_reload_are_told() -> None:
     ),
 )
 def test_what_is_no_trouble_is_not_told(report: FleetReport) -> None:
-    """Whoever cries wolf is not believed."""
+    """A page that cries wolf is not believed."""
     assert seen(report).troubles == ()
 
 
@@ -234,14 +246,14 @@ def test_the_worst_comes_first() -> None:
     """A page is read from its top."""
     report = fleet(worker(lag_seconds=3.0, audit=DROPPED, problems={"audit": "disk full"}), last_reload=PENDING)
     weights = [trouble.weight for trouble in seen(report).troubles]
-    assert weights == [Weight.WRONG, Weight.WRONG, Weight.LOOK, Weight.LOOK]
+    assert weights == [Urgency.WRONG, Urgency.WRONG, Urgency.LOOK, Urgency.LOOK]
 
 
 # -- everything known --------------------------------------------------------------------------------------------------
 
 
 def test_of_several_workers_the_worst_is_shown() -> None:
-    """Eight workers with three issuers would be a table that nobody reads."""
+    """Eight workers with three issuers would be a table that is not read."""
     bad_keys = KeysReport("idp", 1, 900.0, 4, "timed out")
     bad = worker(
         1,
@@ -328,7 +340,7 @@ def test_json_holds_what_the_page_does() -> None:
 
 
 def test_json_is_whole_and_harmless_whatever_it_holds() -> None:
-    """It is printed on a terminal, and the names in it are somebody else's."""
+    """It is printed on a terminal, and the names in it are of others."""
     raw = as_json(seen(hostile_fleet()))
     assert all(line.isprintable() for line in raw.decode().split("\n"))
     document = json.loads(raw)
@@ -364,12 +376,12 @@ def test_what_never_was_is_null_in_json() -> None:
     ),
 )
 def test_a_span_has_the_unit_that_fits(seconds: float, text: str) -> None:
-    """`1 h` for everything between 30 and 90 minutes helps nobody who compares it with a log."""
+    """`1 h` for everything between 30 and 90 minutes does not help an operator who compares it with a log."""
     assert span(seconds) == text
 
 
 def test_moments_are_in_utc() -> None:
-    """The log and the audit trail are, and whoever compares them sits somewhere else."""
+    """The log and the audit trail are, and the operator who compares them sits somewhere else."""
     assert moment(NOW) == "2027-01-15 08:00:00 UTC"
     assert [moment(each) for each in (0.0, -1.0, math.inf, math.nan)] == ["never"] * 4
     assert moment(1e300).endswith(" s")

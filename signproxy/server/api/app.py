@@ -19,11 +19,12 @@ from signproxy.catalog.client_config import DELEGATION_HEADER, client_config
 from signproxy.errors import Reason, Refused
 from signproxy.gate import work
 from signproxy.gate.begun import Waiting, begin, in_task
-from signproxy.gate.gate import CatalogAddress, Gate
+from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.limits import Limits
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.model import Principal, Subject
+from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Stamp
 from signproxy.server.api.calls import Call, find_call_of
 from signproxy.server.api.message import (
@@ -66,7 +67,7 @@ _HINT = 4
 class Arrival:
     """A request as it came: whole, or by aiohttp's hands."""
 
-    __slots__ = ("body", "head", "headers", "method", "remote", "request", "target")
+    __slots__ = ("body", "head", "headers", "method", "remote", "request", "route", "target")
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class Arrival:
         *,
         body: bytes | None = None,
         head: Head | None = None,
-        request: web.BaseRequest | None = None,
+        route: Route | None = None,
     ) -> None:
         self.method = method
         self.target = target
@@ -87,17 +88,16 @@ class Arrival:
         """None where it is still to be read."""
         self.head = head
         """Where several requests had the same: what was found out of it is kept there."""
-        self.request = request
-
-    @classmethod
-    def whole(cls, head: Head, remote: str, body: bytes) -> Arrival:
-        """Return a POST that is there whole."""
-        return cls("POST", head.path, head.headers, remote, body=body, head=head)
+        self.route = route
+        """Where it leads, if that was looked up."""
+        self.request: web.BaseRequest | None = None
 
     @classmethod
     def by_aiohttp(cls, request: web.BaseRequest) -> Arrival:
         """Return a request whose body may be on its way."""
-        return cls(request.method, request.raw_path, request.headers, request.remote or "", request=request)
+        arrival = cls(request.method, request.raw_path, request.headers, request.remote or "")
+        arrival.request = request
+        return arrival
 
     @property
     def parsed(self) -> web.BaseRequest:
@@ -134,28 +134,31 @@ class Handler:
 
         Nearly every one is to be signed. What else there is may be long, and is answered in parts.
         """
-        if self._needs_aiohttp(head.path):
-            return None
-        return begin(self._serve(Arrival.whole(head, remote, body)))
+        target = head.path
+        route: Route | None = None
+        # Whatever is wrong with it is told where the order comes to it.
+        try:
+            route = find_route(target.partition("?")[0])
+            endpoint = route.endpoint
+        except Refused:
+            pass
+        else:
+            if endpoint is not _SIGN and (endpoint is not _CALL or self._house.rooms.api.facade is not None):
+                return None
+        return begin(self._serve(Arrival("POST", target, head.headers, remote, body=body, head=head, route=route)))
 
     async def __call__(self, request: web.BaseRequest) -> Reply:
         """Answer a request by aiohttp's hands."""
         return await self._serve(Arrival.by_aiohttp(request))
-
-    def _needs_aiohttp(self, target: str) -> bool:
-        try:
-            endpoint = find_route(target.partition("?")[0]).endpoint
-        except Refused:
-            return False
-        return endpoint is not _SIGN and (endpoint is not _CALL or self._house.rooms.api.facade is not None)
 
     async def _serve(self, arrival: Arrival) -> Reply:
         """Answer a request; whatever happens, exactly one event closes it.
 
         It waits for nothing where everything is at hand, and runs in no task until it has to.
         """
-        rooms = self._house.rooms.api
-        passage = _passage(rooms.gate, arrival)
+        served = self._house.rooms
+        rooms = served.api
+        passage = _passage(served.generation.state, arrival)
         passage.waits_among = self.limits.waiting
         lease = passage.lease
         try:
@@ -172,7 +175,8 @@ class Handler:
         except Exception:  # noqa: BLE001 - the outermost wrapper: a fault of ours is an answer, an event and a trace
             reply = self._fail(passage)
         finally:
-            lease.close()
+            if lease.places is not None:
+                lease.close()
         if passage.call and rooms.facade is not None:
             rooms.facade.count(passage.call, reply.status)
         if reply.hold is None:
@@ -184,7 +188,7 @@ class Handler:
     async def _pass(self, rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Reply:
         """Take the steps that are the same for all, and then the way that the route names. Raise Refused."""
         path, _, query = arrival.target.partition("?")
-        route = find_route(path)
+        route = arrival.route or find_route(path)
         is_sign = route.endpoint is _SIGN
         call = None if is_sign and arrival.method == "POST" else _call_of(rooms, passage, route, arrival)
         if call is not None and call.asks_for_token:
@@ -208,7 +212,7 @@ class Handler:
         name, body = subject.caller.name, arrival.body
         if body is None:
             body = await self._body_of(passage, name, arrival.parsed)
-        charged = work.of_bytes(len(body))
+        charged = len(body) // work.BYTES_PER_REQUEST
         if charged:
             self.limits.charge(name, charged, perf_counter_ns())
         message = read_message(body)
@@ -382,8 +386,8 @@ def _note(rooms: ApiRooms, passage: Passage, subject: Subject, message: SignMess
         passage.carried = rooms.facade.carried(carried.context, subject, passage.wall)
 
 
-def _passage(gate: Gate, arrival: Arrival) -> Passage:
+def _passage(in_force: PolicyState, arrival: Arrival) -> Passage:
     event_id = new_event_id()
     headers = arrival.headers
     request_id = read_request_id(headers.get("X-Request-Id"), event_id)
-    return Passage(_KIND_SIGN, event_id, request_id, arrival.remote, headers.get("User-Agent", ""), gate.state)
+    return Passage(_KIND_SIGN, event_id, request_id, arrival.remote, headers.get("User-Agent", ""), in_force)

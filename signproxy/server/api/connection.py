@@ -14,7 +14,7 @@ from signproxy.answers.wire import not_http
 from signproxy.config.settings import LimitSettings
 from signproxy.gate.begun import Waiting
 from signproxy.gate.limits import Limits
-from signproxy.server.api.exchange import Connection
+from signproxy.server.api.direct import DirectConnection
 from signproxy.server.api.plain import Head
 from signproxy.server.guests import Guests
 
@@ -50,7 +50,7 @@ class Parsed(web.RequestHandler):
 
     __slots__ = ("_server", "connection")
 
-    def __init__(self, server: DirectServer, connection: Connection, **options: Any) -> None:
+    def __init__(self, server: DirectServer, connection: DirectConnection, **options: Any) -> None:
         super().__init__(server, **options)
         self.connection = connection
         self._server = server
@@ -82,27 +82,27 @@ class DirectServer(web.Server):
         self._handler = handler
         # Connections end idleness themselves. An unwanted body is let in by the handler, within its limits.
         self._options = {**options, "lingering_time": 0.0, "loop": self._loop}
-        self.guests: Guests[Connection] = Guests(self.limits.connections)
+        self.guests: Guests[DirectConnection] = Guests(self.limits.connections)
         self._emptied: asyncio.Future[None] | None = None
         self._log_again = 0.0
 
-    def __call__(self) -> Connection:  # type: ignore[override]  # aiohttp's own is made where it is needed
+    def __call__(self) -> DirectConnection:  # type: ignore[override]  # aiohttp's own is made where it is needed
         """Make the protocol of a new connection."""
-        return Connection(self, self._handler, self._loop)
+        return DirectConnection(self, self._handler, self._loop)
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: DirectConnection) -> None:
         """Count a connection, or end it if there are too many."""
         if self.guests.arrive(connection) and self.guests.ending:
             # It came while the listener was being closed. The way through aiohttp ends with its answer.
             connection.leave_to_aiohttp()
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: DirectConnection) -> None:
         """Uncount a connection."""
         self.guests.leave(connection)
         if self._emptied is not None and not self.guests.open and not self._emptied.done():
             self._emptied.set_result(None)
 
-    def parsed(self, connection: Connection) -> Parsed:
+    def parsed(self, connection: DirectConnection) -> Parsed:
         """Make aiohttp's side of a connection."""
         return Parsed(self, connection, **self._options)
 

@@ -79,7 +79,7 @@ class House:
         self._state = rooms.generation.state
 
 
-class Process(NamedTuple):
+class ServingProcess(NamedTuple):
     """What lasts as long as the process, whichever rooms it serves with."""
 
     state: Callable[[], PolicyState]
@@ -94,7 +94,7 @@ class Process(NamedTuple):
     resolver: TableResolver = PolicyResolver()
 
 
-def assemble(generation: Generation, process: Process) -> Rooms:
+def assemble(generation: Generation, process: ServingProcess) -> Rooms:
     """Return the rooms of a generation."""
     settings, authenticator = generation.settings, process.authenticator
     seals = generation.seals(process.secret)

@@ -35,7 +35,7 @@ from signproxy.server.process.generation import Generation, Scope, load_generati
 from signproxy.server.process.group import Group
 from signproxy.server.process.prepared import Prepared
 from signproxy.server.process.process import cancel
-from signproxy.server.process.rooms import House, Process, assemble
+from signproxy.server.process.rooms import House, ServingProcess, assemble
 from signproxy.server.process.sightings import Sightings
 from signproxy.server.process.spool import Spool
 from signproxy.server.process.tls import CertificateHolder
@@ -108,7 +108,7 @@ class Worker:
         )
         if self._s3 is not None:
             self._s3.show(self.metrics)
-        self._process = Process(
+        self._process = ServingProcess(
             self._house.current,
             self._authenticator,
             self._credentials,

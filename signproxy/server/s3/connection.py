@@ -9,7 +9,7 @@ from typing import Protocol
 
 from signproxy.gate.limits import Hold, Limits
 from signproxy.identity.peer import Peer
-from signproxy.server.api.exchange import HEAD_SECONDS, STRANGER_SECONDS
+from signproxy.server.api.direct import HEAD_SECONDS, STRANGER_SECONDS
 from signproxy.server.guests import Guests
 from signproxy.server.s3.answers import not_http
 from signproxy.server.s3.handover import Handover
@@ -41,19 +41,19 @@ class Serves(Protocol):
 
     limits: Limits
 
-    async def serve(self, guest: Connection, head: RequestHead, handover: Handover | None = None, /) -> bool:
+    async def serve(self, guest: S3Connection, head: RequestHead, handover: Handover | None = None, /) -> bool:
         """Answer one; True where the next may follow on the connection.
 
         `handover` is what it holds already, where the store was sent it. The caller closes it.
         """
         ...
 
-    async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
+    async def serve_malformed(self, guest: S3Connection, invalid: MessageInvalid) -> None:
         """Answer one whose head can be read in two ways."""
         ...
 
 
-class Connection(Channel):
+class S3Connection(Channel):
     """A client's connection."""
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Connection(Channel):
         "sequels",
     )  # fmt: skip
 
-    def __init__(self, handler: Serves, guests: Guests[Connection], keepalive: float) -> None:
+    def __init__(self, handler: Serves, guests: Guests[S3Connection], keepalive: float) -> None:
         super().__init__()
         self._handler = handler
         self._backpressure = handler.limits.backpressure

@@ -36,7 +36,7 @@ from signproxy.server.api.message import read_request_id
 from signproxy.server.process.rooms import House
 from signproxy.server.s3.address import address_of
 from signproxy.server.s3.answers import Origin, buckets, refusal
-from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.connection import S3Connection
 from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.precedents import Precedents
 from signproxy.server.s3.sequels import Sequels
@@ -78,7 +78,7 @@ class S3Rooms(NamedTuple):
 class Turn(NamedTuple):
     """A request, and all that belongs to it."""
 
-    guest: Connection
+    guest: S3Connection
     head: RequestHead
     body: Incoming
     answer: Answer
@@ -113,7 +113,7 @@ class S3Handler:
         assert rooms is not None  # noqa: S101 - this is the listener that they are for
         return rooms
 
-    async def serve(self, guest: Connection, head: RequestHead, handover: Handover | None = None, /) -> bool:
+    async def serve(self, guest: S3Connection, head: RequestHead, handover: Handover | None = None, /) -> bool:
         """Answer a request; whatever happens, exactly one event closes it. True where the next one may follow.
 
         `handover` is what it holds already, where the store was sent it: that is not asked for again. The caller closes
@@ -150,7 +150,7 @@ class S3Handler:
             await self._refuse(turn, Refused(Reason.INTERNAL))
         return body.ended and not answer.closes and not guest.closed
 
-    async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
+    async def serve_malformed(self, guest: S3Connection, invalid: MessageInvalid) -> None:
         """Answer one whose head can be read in two ways; nothing of it is believed, its method neither."""
         passage = _passage(self.rooms.gate, new_event_id(), guest.peer, None, "")
         self.recorder.refused(passage, Reason.HTTP_INVALID, str(invalid))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from signproxy.errors import Reason
 from signproxy.forward.underway import Underway
+from signproxy.gate.limits import Limits
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.gate.passage import Passage
 from signproxy.gate.places import Places
@@ -20,6 +21,7 @@ class Common(Protocol):
     """What all connections have in common, as far as a handover gives it back."""
 
     recorder: Recorder
+    limits: Limits
     transfers: Places
 
 

@@ -12,7 +12,7 @@ from signproxy.server.guests import Guests
 from signproxy.server.process.accepting import CLOSE_SECONDS, HEAR_SECONDS, accept_on, accepted, serve_accepted, until
 from signproxy.server.process.sockets import address_of
 from signproxy.server.process.tls import CertificateHolder
-from signproxy.server.s3.connection import Connection, Serves
+from signproxy.server.s3.connection import S3Connection, Serves
 
 SECTION = "s3"
 
@@ -28,7 +28,7 @@ class S3Listener:
     ) -> None:
         self.addresses = tuple(map(address_of, sockets))
         """`host:port` of each TCP socket, `unix:/path` of each Unix socket."""
-        self.guests: Guests[Connection] = Guests(handler.limits.connections)
+        self.guests: Guests[S3Connection] = Guests(handler.limits.connections)
         self._handler = handler
         self._keepalive = keepalive
         self._certificate = certificate
@@ -92,5 +92,5 @@ class S3Listener:
         guests.end()
         await until(lambda: not guests.open, max(LAST_SECONDS, CLOSE_SECONDS))
 
-    def _connection(self) -> Connection:
-        return Connection(self._handler, self.guests, self._keepalive)
+    def _connection(self) -> S3Connection:
+        return S3Connection(self._handler, self.guests, self._keepalive)

@@ -22,14 +22,12 @@ from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
 from signproxy.forward.quick import QuickExchange
 from signproxy.forward.repeated import Repeated
 from signproxy.forward.underway import Underway
-from signproxy.gate.limits import Limits
 from signproxy.gate.passage import Passage
-from signproxy.gate.places import Places
-from signproxy.gate.recorder import Recorder, decided_at
+from signproxy.gate.recorder import decided_at
 from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
-from signproxy.server.s3.handover import Handover
+from signproxy.server.s3.handover import Common, Handover
 from signproxy.server.s3.likeness import Likeness
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.head import RequestHead, ResponseHead
@@ -40,7 +38,7 @@ PATIENCE = 1.0
 _log = get_logger("signproxy.s3")
 
 
-class Guest(Protocol):
+class SequelGuest(Protocol):
     """The client's connection."""
 
     def write_soon(self, data: bytes) -> None:
@@ -54,14 +52,6 @@ class Guest(Protocol):
     def go_on(self, data: bytes, handover: Handover) -> None:
         """Have a request served the general way, with all that it holds."""
         ...
-
-
-class Common(Protocol):
-    """What all connections have in common."""
-
-    recorder: Recorder
-    limits: Limits
-    transfers: Places
 
 
 class Precedent(msgspec.Struct, frozen=True, gc=False):
@@ -91,7 +81,7 @@ class Sequels:
         "_key_of", "_loop", "_precedent", "_principal", "_read", "_shown", "_started_ns", "_timer", "is_busy",
     )  # fmt: skip
 
-    def __init__(self, guest: Guest, common: Common, precedent: Precedent) -> None:
+    def __init__(self, guest: SequelGuest, common: Common, precedent: Precedent) -> None:
         self._guest = guest
         self._common = common
         self._precedent = precedent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from signproxy.diagnosis import Diagnosis, Weight, joined
+from signproxy.diagnosis import Diagnosis, Urgency, joined
 from signproxy.server.status.readiness import DRAINING, REMEDIES, WORKERS, Judgement
 from signproxy.server.status.report import CertificateReport, CredentialsReport, FleetReport, KeysReport, ReloadReport
 from signproxy.server.status.times import ago, ahead, moment, span
@@ -51,7 +51,7 @@ def _of_reload(reload: ReloadReport | None, accepted_at: float, now: float) -> I
         yield Diagnosis(
             "settings changed that are read at the start only",
             "Restart the server to use them, or take the change back.",
-            Weight.LOOK,
+            Urgency.LOOK,
             since=when,
             details=reload.needs_restart,
         )
@@ -64,7 +64,7 @@ def _of_keys(keys: Sequence[KeysReport]) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 f"keys of issuer {each.issuer} could not be fetched; those in use are {span(each.age)} old",
                 "They are used for 24 h. A key that the issuer withdrew meanwhile is still believed.",
-                Weight.LOOK,
+                Urgency.LOOK,
                 details=(each.last_error,),
             )
 
@@ -77,7 +77,7 @@ def _of_credentials(credentials: Sequence[CredentialsReport], now: float) -> Ite
             yield Diagnosis(
                 f"credentials of {place} could not be renewed {each.failures} times; those in use {left}",
                 "Look at the provider before they expire; it is asked again every minute at least.",
-                Weight.LOOK,
+                Urgency.LOOK,
                 details=(each.problem,),
             )
 
@@ -93,7 +93,7 @@ def _of_certificates(certificates: Sequence[CertificateReport], now: float) -> I
                 since=ago(-left),
             )
         elif left < min(CERTIFICATE_SECONDS, (each.expires_at - each.loaded_at) / CERTIFICATE_SHARE):
-            yield Diagnosis(f"the certificate of {each.listener} expires {ahead(left)}", remedy, Weight.LOOK)
+            yield Diagnosis(f"the certificate of {each.listener} expires {ahead(left)}", remedy, Urgency.LOOK)
 
 
 def _of_workers(report: FleetReport, now: float) -> Iterator[Diagnosis]:
@@ -108,7 +108,7 @@ def _of_workers(report: FleetReport, now: float) -> Iterator[Diagnosis]:
         yield Diagnosis(
             f"{unshipped.waiting} sealed audit segments are not shipped",
             "They stay, and are tried again every minute at least; a volume that goes with the pod takes them along.",
-            Weight.LOOK,
+            Urgency.LOOK,
             details=(unshipped.shipping_problem,),
         )
     late = [worker for worker in report.workers if worker.lag_seconds >= LAG_SECONDS]
@@ -116,7 +116,7 @@ def _of_workers(report: FleetReport, now: float) -> Iterator[Diagnosis]:
         yield Diagnosis(
             f"the event loop was late by {max(worker.lag_seconds for worker in late):.1f} s",
             "Every caller waited that long. Look at CPU limits (throttling), and at a policy that is being loaded.",
-            Weight.LOOK,
+            Urgency.LOOK,
             workers=tuple(worker.worker for worker in late) if report.wanted_workers > 1 else (),
         )
     newest = max((worker.started_at for worker in report.workers), default=now)
@@ -124,5 +124,5 @@ def _of_workers(report: FleetReport, now: float) -> Iterator[Diagnosis]:
         yield Diagnosis(
             f"a worker ended unasked and was replaced {ago(now - newest)}; {report.restarts} did since the start",
             REMEDIES[WORKERS],
-            Weight.LOOK,
+            Urgency.LOOK,
         )

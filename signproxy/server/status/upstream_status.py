@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from signproxy.diagnosis import Diagnosis, Weight
+from signproxy.diagnosis import Diagnosis, Urgency
 from signproxy.server.status.report import InventoryReport, UpstreamReport, WorkerReport
 from signproxy.server.status.times import ago, moment
 
@@ -36,7 +36,7 @@ def troubles_of_upstreams(workers: Iterable[WorkerReport], now: float) -> Iterat
         yield Diagnosis(
             "what is learned of places is not kept",
             "Look at the volume of `sightings.file`, and at its bounds. After a restart first seen is first believed.",
-            Weight.LOOK,
+            Urgency.LOOK,
             details=tuple(kept),
         )
     alarms = sum(worker.alarms for worker in reports)
@@ -45,7 +45,7 @@ def troubles_of_upstreams(workers: Iterable[WorkerReport], now: float) -> Iterat
             f"locations of learned tables were not believed, {alarms} times",
             "The log names the tables and the places. The older owner of a place keeps it; a later claim to it is "
             "refused until the catalog says otherwise, or the policy lists the place.",
-            Weight.LOOK,
+            Urgency.LOOK,
         )
 
 
@@ -57,14 +57,14 @@ def _of_inventory(report: UpstreamReport, now: float) -> Iterator[Diagnosis]:
         yield Diagnosis(
             f"the inventory of catalog {report.catalog} was begun {ago(now - inventory.taken_at)}; the next one failed",
             "Look at the upstream and at the token of the inventory. Once it is too old, new tables get 503.",
-            Weight.LOOK,
+            Urgency.LOOK,
             details=(inventory.problem,),
         )
     if inventory.unreadable:
         yield Diagnosis(
             f"the upstream of catalog {report.catalog} lists tables that it cannot load",
             "Repair or drop them at the upstream: where they lie is known only if they were seen before.",
-            Weight.LOOK,
+            Urgency.LOOK,
             details=inventory.unreadable,
         )
 

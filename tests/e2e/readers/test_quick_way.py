@@ -12,7 +12,7 @@ from signproxy.audit.event import AuditEvent
 from signproxy.config.settings import LimitSettings
 from signproxy.identity.emulated import IssuedKey
 from signproxy.s3.sigv4 import SigningKey, amz_date
-from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.connection import S3Connection
 from signproxy.transfer.head import RequestHead
 from signproxy.transfer.heads import RequestHeads
 from tests.e2e.readers.bent_heads import bent_head
@@ -128,9 +128,9 @@ class _Way:
     def __init__(self, door: Door) -> None:
         self.door = door
         self.client: Client | None = None
-        self.guest: Connection | None = None
+        self.guest: S3Connection | None = None
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> S3Connection:
         if self.client is None:
             assert self.door.service._listener is not None
             opened_now = self.door.service._listener.guests._open
@@ -138,7 +138,7 @@ class _Way:
             self.client = await self.door.connect()
             await until(lambda: bool(set(opened_now) - known))
             (guest,) = set(opened_now) - known
-            assert isinstance(guest, Connection)
+            assert isinstance(guest, S3Connection)
             self.guest = guest
         assert self.guest is not None
         return self.guest

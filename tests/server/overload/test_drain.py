@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from signproxy.gate import limits
-from signproxy.server.api import exchange
 from signproxy.server.api.connection import DirectServer
 from signproxy.server.api.listener import Listener
 from signproxy.server.process.sockets import bind_tcp
@@ -118,7 +117,7 @@ async def test_answers_that_are_held_back_are_sent_at_the_end(way: str, monkeypa
 
 async def test_half_a_head_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sender may be anybody."""
-    monkeypatch.setattr(exchange, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(direct, "HEAD_SECONDS", 0.1)
     async with _listening() as (product, listener):
         talk = await Talk.with_(product.url)
         await talk.send(request()[:30])

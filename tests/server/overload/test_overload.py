@@ -19,7 +19,7 @@ from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.gate import limits
 from signproxy.gate.limits import Held
-from signproxy.server.api import app, exchange
+from signproxy.server.api import app, direct
 from signproxy.server.api.connection import DirectServer
 from signproxy.server.api.listener import Listener, listen
 from signproxy.server.api.plain import Head
@@ -227,13 +227,13 @@ async def test_what_is_sent_meanwhile_is_answered_afterwards_and_in_order(ask_fo
 async def test_nothing_is_read_while_an_answer_is_held_back(ask_for: Request, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a caller that waits for an answer could keep the core busy meanwhile."""
     wires: list[asyncio.Transport] = []
-    opened = exchange.Connection.connection_made
+    opened = direct.DirectConnection.connection_made
 
-    def made(connection: exchange.Connection, transport: asyncio.BaseTransport) -> None:
+    def made(connection: direct.DirectConnection, transport: asyncio.BaseTransport) -> None:
         wires.append(cast("asyncio.Transport", transport))
         opened(connection, transport)
 
-    monkeypatch.setattr(exchange.Connection, "connection_made", made)
+    monkeypatch.setattr(direct.DirectConnection, "connection_made", made)
     async with limited(unauthenticated_per_second=1) as product:
         talk = await Talk.with_(product.url)
         assert (await talk.ask(ask_for(None))).status == 401
@@ -452,7 +452,7 @@ async def _so_many_held(held: Held, number: int) -> None:
 
 async def test_a_connection_without_a_token_is_not_kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are what strangers could use up; a caller's connection may rest between two queries."""
-    monkeypatch.setattr(exchange, "STRANGER_SECONDS", 0.1)
+    monkeypatch.setattr(direct, "STRANGER_SECONDS", 0.1)
     async with limited() as product:
         caller, refused, silent = [await Talk.with_(product.url) for _ in range(3)]
         assert (await caller.ask(request())).status == 200
@@ -497,7 +497,7 @@ async def test_a_request_may_take_longer_than_a_connection_may_rest(monkeypatch:
 @pytest.mark.parametrize("before", (b"", request(), parsed()), ids=("first", "after one at once", "after a parsed one"))
 async def test_a_head_that_does_not_arrive_ends_in_time(before: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte a second, on a thousand connections: each is busy for ever, and none of them has shown a token."""
-    monkeypatch.setattr(exchange, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(direct, "HEAD_SECONDS", 0.3)
     async with limited() as product:
         talk = await Talk.with_(product.url)
         if before:
@@ -517,7 +517,7 @@ async def test_a_head_that_does_not_arrive_ends_in_time(before: bytes, monkeypat
 
 async def test_a_head_in_pieces_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens are large, and networks cut where they like."""
-    monkeypatch.setattr(exchange, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(direct, "HEAD_SECONDS", 0.3)
     async with limited() as product:
         talk = await Talk.with_(product.url)
         for _ in range(3):

@@ -14,7 +14,6 @@ from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.gate import turns, work
 from signproxy.gate.limits import Limits
-from signproxy.server.api import exchange
 from tests.catalog.scripted import Asked, Line, Script, answer, error
 from tests.forward.upstream import serving
 from tests.listening import started_client
@@ -96,7 +95,7 @@ async def test_the_keys_of_a_signed_bulk_delete_are_charged(count: int) -> None:
         talk = await Talk.with_(product.url)
         content = _sign("wh/t1/data/", count)
         # The first is answered without a task.
-        assert (len(deletion("wh/t1/data/", count)) < exchange.AT_ONCE - 1000) is (count == 56)
+        assert (len(deletion("wh/t1/data/", count)) < direct.AT_ONCE - 1000) is (count == 56)
         answers = [await talk.ask(content) for _ in range(2)]
         assert [answer.status for answer in answers] == [200, 429]
         assert answers[0].body["headers"]

@@ -11,7 +11,7 @@ from signproxy.config.settings import LimitSettings
 from signproxy.gate.limits import Limits
 from signproxy.server.process.sockets import UnixSocket, bind_tcp
 from signproxy.server.process.tls import CertificateHolder
-from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.connection import S3Connection
 from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.listener import S3Listener
 from signproxy.transfer.body import Incoming
@@ -31,9 +31,9 @@ class Slow:
         self.begun = asyncio.Event()
         self.cancelled = 0
         self.malformed: list[MessageFault] = []
-        self.guests: list[Connection] = []
+        self.guests: list[S3Connection] = []
 
-    async def serve(self, guest: Connection, head: RequestHead, _lease: Handover | None = None) -> bool:
+    async def serve(self, guest: S3Connection, head: RequestHead, _lease: Handover | None = None) -> bool:
         self.guests.append(guest)
         self.begun.set()
         if "known" in head.target:
@@ -57,7 +57,7 @@ class Slow:
         )
         return not closes
 
-    async def serve_malformed(self, guest: Connection, invalid: MessageInvalid) -> None:
+    async def serve_malformed(self, guest: S3Connection, invalid: MessageInvalid) -> None:
         self.malformed.append(invalid.fault)
         guest.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 

@@ -16,7 +16,7 @@ from signproxy.config.s3 import S3LimitSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Refused
 from signproxy.server.s3 import sequels as module
-from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.connection import S3Connection
 from tests.forward.upstream import Talk
 from tests.server.overload.test_backpressure import Behind
 from tests.server.s3.door import Door, answer_of
@@ -35,13 +35,13 @@ def unread(door: Door) -> Behind:
     return trail
 
 
-def guest_of(warmed: Warm) -> Connection:
+def guest_of(warmed: Warm) -> S3Connection:
     (guest,) = warmed.door.service._listener.guests._open  # type: ignore[union-attr]
-    assert isinstance(guest, Connection)
+    assert isinstance(guest, S3Connection)
     return guest
 
 
-async def sent(warmed: Warm) -> Connection:
+async def sent(warmed: Warm) -> S3Connection:
     """Send a request that is begun at once and that the store does not answer yet."""
     guest = guest_of(warmed)
     await warmed.client.send(asking("a"))
@@ -72,7 +72,7 @@ async def slowly(talk: Talk) -> None:
     await talk.answer(b"at last")
 
 
-def hand_on(guest: Connection) -> None:
+def hand_on(guest: S3Connection) -> None:
     assert guest.sequels is not None
     guest.sequels.hand_on()
 
@@ -80,27 +80,27 @@ def hand_on(guest: Connection) -> None:
 # -- requests that are cut off -----------------------------------------------------------------------------------------
 
 
-def cancel(guest: Connection) -> None:
+def cancel(guest: S3Connection) -> None:
     guest.cancel()
 
 
-def hand_on_and_cancel(guest: Connection) -> None:
+def hand_on_and_cancel(guest: S3Connection) -> None:
     """As where patience ends in the same round of the loop as all other time."""
     hand_on(guest)
     guest.cancel()
 
 
-def cancel_the_task(guest: Connection) -> None:
+def cancel_the_task(guest: S3Connection) -> None:
     """As the loop does with all that is left."""
     assert guest._task is not None
     guest._task.cancel()
 
 
-CUTS: dict[str, Callable[[Connection], None]] = {
+CUTS: dict[str, Callable[[S3Connection], None]] = {
     "cancelled": cancel,
     "handed on and cancelled": hand_on_and_cancel,
     "its task cancelled": cancel_the_task,
-    "gone": Connection.abort,
+    "gone": S3Connection.abort,
 }
 
 

@@ -28,7 +28,7 @@ from signproxy.gate import recorder as recorder_module
 from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.server.s3 import sequels as module
-from signproxy.server.s3.connection import Connection
+from signproxy.server.s3.connection import S3Connection
 from signproxy.transfer.head import RequestHead
 from tests.forward.upstream import Script, Talk, serving
 from tests.product import token_of
@@ -503,7 +503,7 @@ async def test_an_idle_connection_keeps_no_policy_that_was_replaced() -> None:
     async with warm() as warmed:
         product = warmed.door.product
         (guest,) = warmed.door.service._listener.guests._open  # type: ignore[union-attr]
-        assert isinstance(guest, Connection)
+        assert isinstance(guest, S3Connection)
         assert guest.sequels is not None
         replaced = ref(product.state)
         product.state = MemoryPolicySource(POLICY % warmed.door.upstream.port, single_issuer=True).load(2)
@@ -784,7 +784,7 @@ async def test_a_fault_before_the_store_is_asked_leaves_the_request_to_the_gener
 
     async with warm() as warmed:
         (guest,) = warmed.door.service._listener.guests._open  # type: ignore[union-attr]
-        assert isinstance(guest, Connection)
+        assert isinstance(guest, S3Connection)
         assert guest.sequels is not None
         monkeypatch.setattr(guest.sequels, "_ask", faulty)
         assert (await warmed.ask("a")).status == 200
@@ -949,7 +949,7 @@ async def test_answers_that_are_not_taken_are_not_piled_up(at_a_time: int) -> No
             assert (await warmed.ask(f"{number}")).status == 200
         assert door.service._listener is not None
         (guest,) = door.service._listener.guests._open
-        assert isinstance(guest, Connection)
+        assert isinstance(guest, S3Connection)
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         most = 0
         for number in range(0, 400, at_a_time):

@@ -45,7 +45,7 @@ STRANGER_SECONDS = 10.0
 _KNOWN = frozenset({200, 403, 429})
 
 
-class Connection(asyncio.Protocol):
+class DirectConnection(asyncio.Protocol):
     """A connection that is answered directly until it sends anything else than plain requests."""
 
     __slots__ = (
@@ -149,7 +149,10 @@ class Connection(asyncio.Protocol):
                     self._wait(reply)
                     return
                 if reply is not None:
-                    self._answer(reply)
+                    if self._stranger:
+                        self.note(reply)
+                    if reply.hold is None or not self._hold(reply, reply.hold):
+                        self._send(reply)
                     return
             self.leave_to_aiohttp()
         parsed = self._parsed
@@ -318,12 +321,6 @@ class Connection(asyncio.Protocol):
             self.send_now()
             self._wire.close()
 
-    def _answer(self, reply: Reply) -> None:
-        if self._stranger:
-            self.note(reply)
-        if reply.hold is None or not self._hold(reply, reply.hold):
-            self._send(reply)
-
     def _wait(self, waiting: Waiting[Reply]) -> None:
         """Let a request that has to wait go on in a task, and read nothing until it is answered."""
         self._wire.pause_reading()
@@ -344,7 +341,9 @@ class Connection(asyncio.Protocol):
             return
         if self._server.guests.ending:
             reply.closes = True
-        self._answer(reply)
+        self.note(reply)
+        if reply.hold is None or not self._hold(reply, reply.hold):
+            self._send(reply)
         if self._held is None and not self._wire.is_closing():
             self._read_again()
 

@@ -7,8 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-# What makes sample data and pages of the documentation has words of its own; it serves no request.
-GENERATORS = ("signproxy/cli/reference/", "signproxy/pipeline/demo/")
 SHARED: dict[str, str] = {}
 """Names that several classes may have, and why."""
 
@@ -18,8 +16,6 @@ def _homes() -> dict[str, list[str]]:
     homes: dict[str, list[str]] = defaultdict(list)
     for path in sorted((REPOSITORY / "signproxy").rglob("*.py")):
         module = path.relative_to(REPOSITORY).as_posix()
-        if module.startswith(GENERATORS):
-            continue
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(module)

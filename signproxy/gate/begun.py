@@ -9,7 +9,7 @@ decision; beginning anew in one, where something has to be waited for, would do 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
@@ -84,3 +84,16 @@ async def in_task() -> None:
     """Go on in a task of its own."""
     if _beginning:
         await _NextTurn()
+
+
+async def waited(answer: Awaitable[T], before: Callable[[], None] | None = None) -> T:
+    """Return an answer, awaited in a task; `before` may refuse to wait. What is not awaited is closed."""
+    try:
+        if before is not None:
+            before()
+        await in_task()
+    except BaseException:
+        if isinstance(answer, Coroutine):
+            answer.close()
+        raise
+    return await answer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from time import perf_counter_ns, time
 from typing import TypeVar
 
 from signproxy.audit.event import Kind
-from signproxy.gate.begun import in_task
+from signproxy.gate.begun import waited
 from signproxy.gate.lease import Lease, PlaceKeeper
 from signproxy.gate.outcome import ForwardOutcome
 from signproxy.inventory.learned.asked import SealedContext
@@ -115,13 +115,9 @@ class Passage:
 
     async def waits_for(self, answer: Awaitable[T]) -> T:
         """Return an answer once it is there, with a place among the requests that wait. Raise Refused without one."""
+        return await waited(answer, self._take_place)
+
+    def _take_place(self) -> None:
         places = self.waits_among
         if places is not None and self.subject is not None:
-            try:
-                self.lease.take(places, self.subject.caller.name)
-            except BaseException:
-                if isinstance(answer, Coroutine):
-                    answer.close()
-                raise
-        await in_task()
-        return await answer
+            self.lease.take(places, self.subject.caller.name)

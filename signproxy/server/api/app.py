@@ -18,7 +18,7 @@ from signproxy.catalog.carried import read_carried
 from signproxy.catalog.client_config import DELEGATION_HEADER, client_config
 from signproxy.errors import Reason, Refused
 from signproxy.gate import work
-from signproxy.gate.begun import Waiting, begin, in_task
+from signproxy.gate.begun import Waiting, begin, waited
 from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.limits import Limits
 from signproxy.gate.passage import Passage
@@ -345,8 +345,7 @@ async def _identified(rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Su
     found = authenticator.authenticate(token)
     if not isinstance(found, Principal):
         # Of a caller that is not known yet: among the requests that wait, none is counted for it.
-        await in_task()
-        found = await found
+        found = await waited(found)
     if rooms.facade is not None:
         passage.bearer = authenticator.upstream_bearer(token)
     if head is not None:

@@ -122,9 +122,9 @@ class DirectConnection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self.release()
-        for task in (self._dependent, self._task):
-            if task is not None:
-                task.cancel()
+        if self._dependent is not None:
+            self._dependent.cancel()
+        self._cancel_task()
         parsed, self._parsed = self._parsed, None
         if parsed is not None:
             parsed.connection_lost(exc)
@@ -279,8 +279,7 @@ class DirectConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End whatever is under way."""
-        if self._task is not None:
-            self._task.cancel()
+        self._cancel_task()
         self.send_now()
         self._wire.abort()
 
@@ -326,6 +325,11 @@ class DirectConnection(asyncio.Protocol):
         self._wire.pause_reading()
         self.begin()
         self._task = self._loop.create_task(self._answer_later(waiting))
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            # After its first turn: a task that never ran would tell nothing, and the request would have no event.
+            self._loop.call_soon(self._task.cancel)
 
     async def _answer_later(self, waiting: Waiting[Reply]) -> None:
         reply = None

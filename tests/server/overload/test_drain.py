@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from signproxy.gate import limits
+from signproxy.server.api import direct
 from signproxy.server.api.connection import DirectServer
 from signproxy.server.api.listener import Listener
 from signproxy.server.process.sockets import bind_tcp

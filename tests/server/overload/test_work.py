@@ -14,6 +14,7 @@ from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.gate import turns, work
 from signproxy.gate.limits import Limits
+from signproxy.server.api import direct
 from tests.catalog.scripted import Asked, Line, Script, answer, error
 from tests.forward.upstream import serving
 from tests.listening import started_client

@@ -1,0 +1,198 @@
+"""Sign requests that have to wait are answered on the connection that they came over, each with exactly one event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from signproxy.config.settings import LimitSettings
+from signproxy.errors import Reason, Refused
+from signproxy.model import ByLocation, NamedTable
+from signproxy.policy.catalog import Catalog, Table
+from signproxy.s3.request import S3Request
+from signproxy.server.api.connection import DirectServer
+from signproxy.server.api.direct import DirectConnection
+from signproxy.server.api.listener import Listener
+from signproxy.server.process.sockets import bind_tcp
+from tests.product import Product
+from tests.server.talk import Talk, parsed, request, until
+
+
+class Asking:
+    """Tells of a table once it is let go of; every other request waits for it as well."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.waits = True
+        self.told = asyncio.Event()
+        self.refusal: Refused | None = None
+
+    def resolve(self, catalog: Catalog, target: NamedTable | ByLocation, _request: S3Request) -> object:
+        assert isinstance(target, NamedTable)
+        table = catalog.table(target.namespace, target.name)
+        assert table is not None
+        self.asked += 1
+        return self._ask(table) if self.waits else (table,)
+
+    async def _ask(self, table: Table) -> tuple[Table, ...]:
+        await self.told.wait()
+        if self.refusal is not None:
+            raise Refused(self.refusal.reason, self.refusal.detail)
+        return (table,)
+
+
+@asynccontextmanager
+async def asking() -> AsyncIterator[tuple[Product, Asking, Talk]]:
+    resolver = Asking()
+    async with Product(resolver=resolver).running() as product:  # type: ignore[arg-type]  # an awaitable is one
+        talk = await Talk.with_(product.url)
+        try:
+            yield product, resolver, talk
+        finally:
+            resolver.told.set()
+            await talk.close()
+
+
+def reasons(product: Product) -> list[str]:
+    return [event.reason for event in product.events()]
+
+
+async def test_a_request_that_waits_is_judged_once_and_the_next_one_needs_no_task() -> None:
+    """A first request for a table would make every later one of its connection slow."""
+    async with asking() as (product, resolver, talk):
+        await talk.send(request())
+        await until(lambda: product.handler.in_flight == 1)
+        resolver.told.set()
+        assert (await talk.answer()).status == 200
+        assert resolver.asked == 1
+        assert product.handler.in_flight == 0
+        resolver.waits = False
+        tasks = len(asyncio.all_tasks())
+        assert (await talk.ask(request())).status == 200
+        assert len(asyncio.all_tasks()) == tasks
+    assert reasons(product) == ["allowed"] * 2
+
+
+async def test_what_came_meanwhile_is_answered_in_its_turn() -> None:
+    """An answer that overtakes another one would be taken for it."""
+    async with asking() as (product, resolver, talk):
+        await talk.send(request())
+        await until(lambda: product.handler.in_flight == 1)
+        await talk.send(request("sign-only") + request() + request(None))
+        await asyncio.sleep(0.05)
+        assert resolver.asked == 1
+        resolver.told.set()
+        assert [(await talk.answer()).status for _ in range(4)] == [200, 403, 200, 401]
+    assert [reason for reason in reasons(product) if reason != "token_missing"] == [
+        "allowed", Reason.NO_READ_DATA.code, "allowed"
+    ]  # fmt: skip
+
+
+async def test_what_is_refused_after_it_waited_is_told_and_recorded() -> None:
+    """The refusal of an upstream reaches the caller that caused the question."""
+    async with asking() as (product, resolver, talk):
+        resolver.refusal = Refused(Reason.UPSTREAM_UNAVAILABLE, "down")
+        resolver.told.set()
+        answer = await talk.ask(request())
+        assert answer.status == Reason.UPSTREAM_UNAVAILABLE.status
+        assert product.handler.in_flight == 0
+    assert reasons(product) == ["upstream_unavailable"]
+
+
+async def test_requests_that_wait_have_their_limit() -> None:
+    """One caller's requests for tables that are not known would wait in the memory of all."""
+    async with asking() as (product, resolver, talk):
+        product.handler.limits.replace(LimitSettings(in_flight=2))
+        others = [await Talk.with_(product.url) for _ in range(2)]
+        for other in others:
+            await other.send(request())
+        await until(lambda: product.handler.in_flight == 2)
+        answer = await talk.ask(request())
+        assert (answer.status, answer.reason) == (429, Reason.IN_FLIGHT_LIMITED.value.type)
+        resolver.told.set()
+        assert [(await other.answer()).status for other in others] == [200, 200]
+        assert (await talk.ask(request())).status == 200
+        for other in others:
+            await other.close()
+    assert sorted(reasons(product)) == ["allowed"] * 3 + ["in_flight_limited"]
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_the_end_of_the_server_leaves_one_event_for_each(turns: int) -> None:
+    """A request that is lost without an event is one that no operator can account for."""
+    resolver = Asking()
+    product = Product(resolver=resolver)  # type: ignore[arg-type]  # an awaitable is one
+    product.trail.start()
+    listener = await Listener.open(product.handler, bind_tcp("127.0.0.1", 0))
+    talk = await Talk.with_(f"http://{listener.addresses[0]}")
+    await talk.send(request())
+    await until(lambda: product.handler.in_flight == 1)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await listener.finish(0.1)
+    assert await talk.ended() == b""
+    assert product.handler.in_flight == 0
+    await talk.close()
+    assert reasons(product) == ["client_gone"]
+    await asyncio.to_thread(product.trail.close, 5.0)
+
+
+async def test_a_connection_that_is_cut_before_the_task_runs_leaves_its_event() -> None:
+    """A task that is cancelled before its first turn runs nothing: the request would be lost."""
+    product = Product(resolver=Asking())  # type: ignore[arg-type]  # an awaitable is one
+    product.trail.start()
+    server = DirectServer(product.handler, 75.0)
+    connection = DirectConnection(server, product.handler, asyncio.get_running_loop())
+    wire = Wire(connection)
+    connection.connection_made(wire)
+    connection.data_received(request())
+    assert connection.task is not None
+    assert product.events() == []
+    connection.abort()
+    await until(lambda: not server.guests.open)
+    await until(lambda: product.handler.in_flight == 0)
+    assert reasons(product) == ["client_gone"]
+    await asyncio.to_thread(product.trail.close, 5.0)
+
+
+class Wire(asyncio.Transport):
+    """A transport that ends when it is told to."""
+
+    def __init__(self, connection: DirectConnection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._ended = False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self._ended
+
+    def abort(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._connection.connection_lost(None)
+
+
+async def test_both_readers_answer_alike_what_has_to_wait() -> None:
+    """The quick reader and aiohttp's are two readers of one request."""
+    seen: list[list[tuple[int, str]]] = []
+    for form in (request, parsed):
+        async with asking() as (product, resolver, talk):
+            resolver.told.set()
+            answers = [await talk.ask(form(who)) for who in ("reader", "sign-only", "nobody", None)]
+            told = ["" if answer.status == 200 else answer.reason for answer in answers]
+        seen.append([(answer.status, why) for answer, why in zip(answers, told, strict=True)])
+        seen.append(
+            [(event.http_status, event.reason) for event in sorted(product.events(), key=lambda each: each.reason)]
+        )
+    assert seen[0] == seen[2]
+    assert seen[1] == seen[3]
+    assert len(seen[1]) == 4

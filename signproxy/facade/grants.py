@@ -14,7 +14,8 @@ from signproxy.gate.passage import Passage
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.model import Subject, TableScope
-from signproxy.policy.catalog import Catalog, CatalogKind
+from signproxy.policy.admission import refuse_closed
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
 
 
@@ -95,5 +96,4 @@ class Granting:
 
 def signs(state: PolicyState, catalog: Catalog) -> bool:
     """Whether signing is on for a catalog."""
-    internal = catalog.kind is not CatalogKind.EXTERNAL or catalog.allow_external
-    return state.remote_signing and catalog.remote_signing and internal
+    return refuse_closed(state, catalog) is None

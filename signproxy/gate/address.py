@@ -7,8 +7,8 @@ import msgspec
 from signproxy.errors import Reason, Refused
 from signproxy.gate.passage import Passage
 from signproxy.model import Subject
+from signproxy.policy.admission import refuse_stranger
 from signproxy.policy.catalog import Catalog
-from signproxy.policy.learning import Authorizer
 from signproxy.policy.state import PolicyState
 
 
@@ -24,17 +24,9 @@ def known_catalog(passage: Passage, state: PolicyState, subject: Subject, addres
     passage.judged_by(state)
     catalog = _find(state, address)
     passage.catalog = catalog.name
-    caller = subject.caller
-    if caller.catalogs is not None and catalog.name not in caller.catalogs:
-        raise Refused(Reason.CATALOG_NOT_FOR_ISSUER, f"issuer {caller.issuer!r}, catalog {catalog.name!r}")
-    if caller.scope is not None and caller.scope.catalog != catalog.name:
-        # Also where nothing of a table is asked for: the upstream is shown the owner's own token.
-        raise Refused(Reason.NOT_IN_SCOPE, f"a token for a table of {caller.scope.catalog!r}, not of {catalog.name!r}")
-    # Before any switch: an unknown caller must not learn whether a foreign catalog signs. Where the upstream alone
-    # authorizes, the policy need not know its callers.
-    rights = state.rights(subject.effective, catalog)
-    if (rights is None or not rights.roles) and catalog.authorizer is not Authorizer.CATALOG:
-        raise Refused(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r} in {catalog.name!r}")
+    denial = refuse_stranger(state, catalog, subject)
+    if denial is not None:
+        raise Refused(denial.reason, denial.detail)
     return catalog
 
 

@@ -20,15 +20,16 @@ from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.resolver import TableResolver
 from signproxy.model import Allow, Deny, Principal, Subject, TableId, Target
-from signproxy.policy.catalog import Catalog, CatalogKind, Table
+from signproxy.policy.admission import refuse_closed
+from signproxy.policy.catalog import Catalog, Table
 from signproxy.policy.decide import decide
+from signproxy.policy.laundering import AcceptedStorages
 from signproxy.policy.neighbours import Neighbours
 from signproxy.policy.standing import Standing, restricted
 from signproxy.policy.state import PolicyState
 from signproxy.s3.bulk_delete import STRICT
 from signproxy.s3.classify import classify
 from signproxy.s3.forwarded import ForwardWire
-from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import BulkRequest, S3Request, WireRequest
 
 __all__ = ["CatalogAddress", "Gate"]
@@ -57,8 +58,7 @@ class Gate:
     """Catalog, classify, resolve, judge; the state is read once per attempt, so a reload never splits one."""
 
     __slots__ = (
-        "_accepted_unhashed",
-        "_accepted_unsafe",
+        "_accepted",
         "_admitted",
         "_forward",
         "_learned",
@@ -78,8 +78,7 @@ class Gate:
         self._resolver = resolver
         # Without one no upstream is asked: what the policy says of learned tables is all that is known.
         self._learned = LearnedResolver(LearnedTables(state), NoUpstream()) if learned is None else learned
-        self._accepted_unsafe = accepted_unsafe
-        self._accepted_unhashed = accepted_unhashed
+        self._accepted = AcceptedStorages(accepted_unsafe, accepted_unhashed)
         self._admitted: dict[tuple[int, int], _Admission] = {}
         self._forward = ForwardGate(state, resolver, self._learned)
 
@@ -173,11 +172,9 @@ class Gate:
     def catalog(self, passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
         """Return the catalog if the subject may know it and signing is on there."""
         catalog = known_catalog(passage, state, subject, address)
-        if not (state.remote_signing and catalog.remote_signing):
-            where = f"catalog {catalog.name!r}" if state.remote_signing else "the whole system"
-            raise Refused(Reason.REMOTE_SIGNING_OFF, f"off for {where}")
-        if catalog.kind is _EXTERNAL and not catalog.allow_external:
-            raise Refused(Reason.CATALOG_FEDERATED, f"catalog {catalog.name!r}")
+        closed = refuse_closed(state, catalog)
+        if closed is not None:
+            raise Refused(closed.reason, closed.detail)
         return catalog
 
     def admit_call(
@@ -213,36 +210,9 @@ class Gate:
         passage.table_uuid = owners[0].uuid if owners else ""
         if subject.caller.scope is not None:
             check_tables(subject.caller.scope, owners, request)
-        decision = decide(state, catalog, subject, owners, request, standing)
+        decision = decide(state, catalog, subject, owners, request, standing, self._accepted)
         if isinstance(decision, Deny):
             passage.deny = decision
             raise Refused(decision.reason, decision.detail)
-        storage = request.storage
-        if not (storage.checks_unsigned_headers and storage.checks_payload_hash):
-            decision = self._beware(passage, decision, request)
         passage.allow = decision
         return decision
-
-    def _beware(self, passage: Passage, allow: Allow, request: S3Request) -> Allow:
-        """Refuse what a client could turn into something else after it was signed, or mark it as accepted."""
-        storage, operation = request.storage, request.operation
-        problem = ""
-        if not storage.checks_unsigned_headers and operation.access in _CHANGES:
-            # A copy source added to a signed PUT reads any object that the signing key can read.
-            allow = msgspec.structs.replace(allow, unsafe_storage=True)
-            if storage.name not in self._accepted_unsafe:
-                problem = f"storage {storage.name!r} takes headers that are not signed"
-        if not storage.checks_payload_hash and operation is Operation.DELETE_OBJECTS:
-            # Other keys sent in place of the checked ones delete any object that the signing key can delete.
-            allow = msgspec.structs.replace(allow, unsafe_storage=True)
-            if storage.name not in self._accepted_unhashed:
-                problem = f"storage {storage.name!r} does not compare a body with its hash"
-        if problem:
-            passage.deny = Deny(Reason.UNSAFE_STORAGE, problem, allow.table)
-            raise Refused(Reason.UNSAFE_STORAGE, problem)
-        return allow
-
-
-_CHANGES = frozenset({Access.WRITE, Access.DELETE})
-# Looking a member up in its class calls Python code; the hot path does without.
-_EXTERNAL = CatalogKind.EXTERNAL

@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from signproxy.errors import Reason, Refused, anew
-from signproxy.gate.scope import may_reach
 from signproxy.model import Principal, Subject
+from signproxy.policy.admission import refuse_closed, refuse_stranger
 from signproxy.policy.buckets import Reached
-from signproxy.policy.catalog import Catalog, CatalogKind
-from signproxy.policy.learning import Authorizer
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
 from signproxy.s3.forwarded import bucket_unknown
 
@@ -79,17 +78,5 @@ def _search(state: PolicyState, subject: Subject, bucket: str) -> tuple[Reached,
 
 def refusal_of(state: PolicyState, catalog: Catalog, subject: Subject) -> Refused | None:
     """Return why nothing is forwarded for a subject in a catalog, if that is so."""
-    caller = subject.caller
-    if caller.catalogs is not None and catalog.name not in caller.catalogs:
-        return Refused(Reason.CATALOG_NOT_FOR_ISSUER, f"issuer {caller.issuer!r}, catalog {catalog.name!r}")
-    if not may_reach(caller, catalog.name):
-        return Refused(Reason.NOT_IN_SCOPE, f"good for another catalog than {catalog.name!r}")
-    # Before any switch, as on the sign way: an unknown caller must not learn whether a foreign catalog serves.
-    rights = state.rights(subject.effective, catalog)
-    if (rights is None or not rights.roles) and catalog.authorizer is not Authorizer.CATALOG:
-        return Refused(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r} in {catalog.name!r}")
-    if not catalog.remote_signing:
-        return Refused(Reason.REMOTE_SIGNING_OFF, f"off for catalog {catalog.name!r}")
-    if catalog.kind is CatalogKind.EXTERNAL and not catalog.allow_external:
-        return Refused(Reason.CATALOG_FEDERATED, f"catalog {catalog.name!r}")
-    return None
+    denial = refuse_stranger(state, catalog, subject) or refuse_closed(state, catalog)
+    return None if denial is None else Refused(denial.reason, denial.detail)

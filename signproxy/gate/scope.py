@@ -43,11 +43,6 @@ def shows(scope: TableScope, catalog: Catalog, namespace: str, name: str | None)
     return f"{scope.namespace}{NAMESPACE_SEPARATOR}".startswith(f"{namespace}{NAMESPACE_SEPARATOR}")
 
 
-def may_reach(principal: Principal, catalog: str) -> bool:
-    """Whether what a principal carries is good for anything in a catalog."""
-    return all(scope.catalog == catalog for scope in principal.scopes)
-
-
 def check_carried(principal: Principal, judged: TableId | VolumeId, uuid: str = "") -> None:
     """Refuse a table, or a volume, that what the principal carries is not good for."""
     for scope in principal.scopes:

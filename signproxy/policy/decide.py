@@ -7,6 +7,7 @@ from signproxy.model import Allow, Ceiling, Deny, Subject, TableId
 from signproxy.policy.catalog import Catalog, Overwrite, Table
 from signproxy.policy.containment import addressed, contains_key, contains_prefix, is_prefix_list
 from signproxy.policy.copy_source import sources
+from signproxy.policy.laundering import AcceptedStorages, unlaundered
 from signproxy.policy.metadata import refuse_key, refuse_prefix
 from signproxy.policy.privileges import names_of
 from signproxy.policy.rights import (
@@ -32,12 +33,13 @@ def decide(
     owners: tuple[Table, ...],
     request: S3Request,
     standing: Standing | None = None,
+    signed: AcceptedStorages | None = None,
 ) -> Allow | Deny:
     """Judge a request for the tables that own what it addresses; each of them must allow it.
 
-    The order is privileges, ceiling, restrictions of the upstream, location, copy source, metadata, write-once, so that
-    a caller that may not touch a table learns nothing of where it lies. Whether the storage is safe to write to is not
-    judged here.
+    The order is privileges, ceiling, restrictions of the upstream, location, copy source, metadata, write-once, what
+    the store checks, so that a caller that may not touch a table learns nothing of where it lies. `signed` is for a
+    request that the client sends by itself: the storages that are accepted although it may be changed on its way.
     """
     if not owners:
         return Deny(Reason.TABLE_UNKNOWN, "no table was resolved for the request")
@@ -69,8 +71,13 @@ def decide(
     if isinstance(write_once, Deny):
         return write_once
     if standing is None:
-        return Allow(owners[0].id, PolicyAuthority(catalog, rights, owners, need, read_from), write_once)
-    return Allow(owners[0].id, standing.authority(catalog, rights, owners, need, read_from), write_once)
+        allow = Allow(owners[0].id, PolicyAuthority(catalog, rights, owners, need, read_from), write_once)
+    else:
+        allow = Allow(owners[0].id, standing.authority(catalog, rights, owners, need, read_from), write_once)
+    storage = request.storage
+    if signed is None or (storage.checks_unsigned_headers and storage.checks_payload_hash):
+        return allow
+    return unlaundered(allow, request, signed)
 
 
 def _unprivileged(

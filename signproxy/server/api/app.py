@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 
@@ -15,32 +14,26 @@ from signproxy.answers.wire import NO_CACHE, PRIVATE, answer, refusal
 from signproxy.audit.event import Kind
 from signproxy.audit.ids import new_event_id
 from signproxy.catalog.carried import read_carried
-from signproxy.catalog.client_config import DELEGATION_HEADER, client_config
 from signproxy.errors import Reason, Refused
 from signproxy.gate import work
 from signproxy.gate.begun import Waiting, begin, waited
-from signproxy.gate.gate import CatalogAddress
 from signproxy.gate.limits import Limits
 from signproxy.gate.passage import Passage
 from signproxy.gate.recorder import Recorder
 from signproxy.model import Principal, Subject
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Stamp
-from signproxy.server.api.calls import Call, find_call_of
+from signproxy.server.api.catalog_calls import answer_call, answer_config, answer_token_request, call_of
 from signproxy.server.api.message import (
     SignMessage,
     read_bearer,
     read_message,
     read_request_id,
-    read_warehouse,
 )
 from signproxy.server.api.plain import Head
 from signproxy.server.api.routes import Endpoint, Route, find_route
 from signproxy.server.process.rooms import ApiRooms, House
 from signproxy.telemetry.log import get_logger
-
-if TYPE_CHECKING:
-    from signproxy.server.api.connection import Parsed
 
 BODY_TIMEOUT = 10.0
 """Seconds for the body of a sign request to arrive; real ones come with the first packets."""
@@ -57,9 +50,6 @@ _WITHOUT_BODY = Reason.DELETE_WITHOUT_BODY
 
 
 _STATE_UNKNOWN = frozenset({Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID})
-_STRANGERS = ""
-"""Stands among the names of principals for all who ask for a token."""
-
 _HINT = 4
 """Last characters of the access key id that the audit keeps."""
 
@@ -190,9 +180,11 @@ class Handler:
         path, _, query = arrival.target.partition("?")
         route = arrival.route or find_route(path)
         is_sign = route.endpoint is _SIGN
-        call = None if is_sign and arrival.method == "POST" else _call_of(rooms, passage, route, arrival)
+        call = None
+        if not is_sign or arrival.method != "POST":
+            call = call_of(rooms, passage, route, arrival.method, arrival.target)
         if call is not None and call.asks_for_token:
-            return await self._tokens(rooms, passage, call, arrival.parsed)
+            return await answer_token_request(rooms, self.limits, passage, call, arrival.parsed)
         subject = await _identified(rooms, passage, arrival)
         # Before anything that costs more than knowing who asks.
         passage.lease.late = self.limits.admit(subject.caller.name, perf_counter_ns())
@@ -200,10 +192,10 @@ class Handler:
             return await self._sign(rooms, passage, subject, route, query, arrival)
         passage.lease.take(self.limits.waiting, subject.caller.name)
         if call is not None:
-            return await self._answer(rooms, passage, subject, call, arrival.parsed)
+            return await answer_call(rooms, self.limits, passage, subject, call, arrival.parsed)
         if route.endpoint is _KEYS and rooms.keys is not None:
             return await rooms.keys.answer(passage, subject, route.address, arrival.parsed)
-        return await self._config(rooms, passage, subject, route, arrival.parsed)
+        return await answer_config(rooms, self._recorder, passage, subject, route, arrival.parsed)
 
     async def _sign(
         self, rooms: ApiRooms, passage: Passage, subject: Subject, route: Route, query: str, arrival: Arrival
@@ -249,31 +241,6 @@ class Handler:
             return content.read_nowait()
         return await read_whole(request, MAX_BULK_MESSAGE, BODY_TIMEOUT)
 
-    async def _answer(
-        self, rooms: ApiRooms, passage: Passage, subject: Subject, call: Call, request: web.BaseRequest
-    ) -> Reply:
-        facade = rooms.facade
-        assert facade is not None  # noqa: S101 - without one nothing is a call
-        with cast("Parsed", request.protocol).connection.needed():
-            account = work.Account(self.limits, subject.caller.name)
-            reply = await facade.answer(passage, subject, call.address, call.call, request, account)
-        reply.known = True
-        await hear_out(request, passage, Reason.ALLOWED, reply)
-        return reply
-
-    async def _tokens(self, rooms: ApiRooms, passage: Passage, call: Call, request: web.BaseRequest) -> Reply:
-        """Answer a request for a token: its caller has nothing to show yet, and counts as a stranger until it has."""
-        facade = rooms.facade
-        assert facade is not None  # noqa: S101 - without one nothing is a call
-        if self.limits.stranger(perf_counter_ns()) is not None:
-            raise Refused(Reason.RATE_LIMITED, "requests for tokens")
-        passage.lease.take(self.limits.waiting, _STRANGERS)
-        with cast("Parsed", request.protocol).connection.needed():
-            reply = await facade.tokens(passage, call.address, request)
-        if reply.known:
-            self.limits.proved()
-        return reply
-
     def _told(self, rooms: ApiRooms, passage: Passage, refused: Refused) -> Reply:
         """Return the way to the S3 listener for what only it can judge; the refusal of everything else."""
         steering, subject, wire = rooms.steering, passage.subject, passage.wire
@@ -288,28 +255,6 @@ class Handler:
             except Exception:  # noqa: BLE001 - no other wrapper is around this one
                 return self._fail(passage)
         return self._refuse(passage, refused)
-
-    async def _config(
-        self, rooms: ApiRooms, passage: Passage, subject: Subject, route: Route, request: web.BaseRequest
-    ) -> Reply:
-        address = CatalogAddress(route.address.name, read_warehouse(request.raw_path.partition("?")[2]))
-        if rooms.facade is not None:
-            with cast("Parsed", request.protocol).connection.needed():
-                reply = await rooms.facade.config(passage, subject, address, request)
-            if reply is not None:
-                reply.known = True
-                return reply
-        state, signing = rooms.gate.state, True
-        try:
-            catalog = rooms.gate.catalog(passage, state, subject, address)
-        except Refused as refused:
-            if refused.reason not in (Reason.REMOTE_SIGNING_OFF, Reason.CATALOG_FEDERATED):
-                raise
-            catalog, signing = state.catalogs[passage.catalog], False
-        asked = request.headers.get(DELEGATION_HEADER, "")
-        config = client_config(catalog, rooms.public_url, signing=signing, delegation=asked, listener=rooms.listener)
-        self._recorder.answered(passage)
-        return answer(config, passage.request_id)
 
     def _fail(self, passage: Passage) -> Reply:
         _log.exception("request failed", request_id=passage.request_id)
@@ -352,27 +297,6 @@ async def _identified(rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Su
         head.known, head.bearer = authenticator.known(found), passage.bearer
     passage.subject = subject = Subject(found, found)
     return subject
-
-
-def _call_of(rooms: ApiRooms, passage: Passage, route: Route, arrival: Arrival) -> Call | None:
-    """Return the catalog call that a route is; None for the others. Raise Refused for what is no route."""
-    if route.endpoint is _CALL:
-        if rooms.facade is None:
-            raise Refused(Reason.ROUTE_UNKNOWN, f"path {arrival.target!r}")
-        passage.kind = Kind.CATALOG
-        passage.method = arrival.method
-        call = find_call_of(route, arrival.method)
-        passage.call = call.name
-        return call
-    if route.endpoint is _KEYS and rooms.keys is None:
-        raise Refused(Reason.ROUTE_UNKNOWN, "no listener takes keys that would be issued here")
-    if route.endpoint.method != arrival.method:
-        raise Refused(Reason.METHOD_NOT_ALLOWED, f"{arrival.method} {arrival.target!r}")
-    if route.endpoint is _KEYS:
-        passage.kind = Kind.ISSUE
-    elif route.endpoint is not _SIGN:
-        passage.kind = Kind.CONFIG
-    return None
 
 
 def _note(rooms: ApiRooms, passage: Passage, subject: Subject, message: SignMessage, query: str) -> None:

@@ -90,7 +90,7 @@ def watched(context, *purpose):
 ssl.SSLContext.load_default_certs = watched
 from signproxy.config.source import SettingsSource
 from signproxy.errors import Invalid
-from signproxy.server.process import serve
+from signproxy.server import serve
 source = SettingsSource({str(settings)!r})
 try:
     serve(source, source.load())

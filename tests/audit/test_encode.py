@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signproxy.audit import encode
 from signproxy.audit.encode import LineEncoder, cut
 from signproxy.audit.event import MAX_TEXT_BYTES, MAX_USER_AGENT_BYTES, SCHEMA, AuditEvent, Kind, Verdict, rfc3339
 from signproxy.errors import Reason
@@ -190,3 +191,16 @@ def test_a_line_of_another_schema_is_not_taken_for_ours() -> None:
     other = lines_of(refusal()).replace(SCHEMA.encode(), b"signproxy.audit/2")
     with pytest.raises(msgspec.ValidationError):
         decoded(other)
+
+
+@pytest.mark.parametrize(
+    ("events", "pieces"), ((0, 0), (1, 1), (64, 1), (65, 2), (512, 8), (513, 8), (4_096, 8), (4_097, 8))
+)
+def test_many_events_are_encoded_in_pieces(monkeypatch: pytest.MonkeyPatch, events: int, pieces: int) -> None:
+    """Connections waited up to four milliseconds while a batch was encoded; in too many pieces it would never be."""
+    turns: list[float] = []
+    monkeypatch.setattr(encode, "sleep", turns.append)
+    batch = [(number, 1_790_000_000.0 + number / 1000, an_event()) for number in range(events)]
+    written = LineEncoder("boot").encode(batch)
+    assert [event.seq for event in decoded(written)] == list(range(events))
+    assert turns == [0] * max(0, pieces - 1)

@@ -312,5 +312,6 @@ def _note(rooms: ApiRooms, passage: Passage, subject: Subject, message: SignMess
 def _passage(in_force: PolicyState, arrival: Arrival) -> Passage:
     event_id = new_event_id()
     headers = arrival.headers
-    request_id = read_request_id(headers.get("X-Request-Id"), event_id)
+    given = headers.get("X-Request-Id")
+    request_id = event_id if given is None else read_request_id(given, event_id)
     return Passage(_KIND_SIGN, event_id, request_id, arrival.remote, headers.get("User-Agent", ""), in_force)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,10 +11,9 @@ from typing import Any
 
 from aiohttp import web
 
-from signproxy.errors import Finding, SettingsInvalid
 from signproxy.server.api.connection import AtOnce, DirectServer
-from signproxy.server.process.accepting import CLOSE_SECONDS, HEAR_SECONDS, accept_on, accepted, serve_accepted, until
-from signproxy.server.process.sockets import Sharing, address_of, bind_tcp
+from signproxy.server.process.accepting import CLOSE_SECONDS, HEAR_SECONDS, Accepting, until
+from signproxy.server.process.sockets import Sharing, bind_tcp
 from signproxy.server.process.tls import CertificateHolder
 from signproxy.telemetry import log
 
@@ -53,13 +51,11 @@ def _quiet_logger() -> logging.Logger:
 class Listener:
     """A handler that is being served. To end: `stop_accepting`, then `finish`."""
 
-    def __init__(self, server: web.Server, addresses: tuple[str, ...]) -> None:
-        self.addresses = addresses
+    def __init__(self, server: web.Server, accepting: Accepting) -> None:
+        self.addresses = accepting.addresses
         """`host:port` of each TCP socket, `unix:/path` of each Unix socket."""
         self._server = server
-        self._accepting: list[asyncio.AbstractServer] = []
-        self._bound: tuple[socket.socket, ...] = ()
-        self._certificate: CertificateHolder | None = None
+        self._accepting = accepting
 
     @classmethod
     async def open(
@@ -76,20 +72,7 @@ class Listener:
         With a certificate, TCP speaks TLS. A Unix socket never does: only this machine reaches it.
         """
         server = _server(handler, keepalive)
-        listener = cls(server, tuple(map(address_of, sockets)))
-        listener._bound = tuple(sockets)
-        listener._certificate = certificate
-        for bound in sockets:
-            try:
-                listener._accepting.append(await accept_on(server, bound, certificate))
-            except OSError as error:
-                # Two sockets may be bound to a port on which nothing listens yet.
-                problem = f"cannot listen on {address_of(bound)}: {error.strerror}"
-                listener.stop_accepting()
-                for each in sockets:
-                    each.close()
-                raise SettingsInvalid([Finding("", section, problem)]) from None
-        return listener
+        return cls(server, await Accepting.begin(server, sockets, certificate, section))
 
     @property
     def connections(self) -> int:
@@ -100,21 +83,14 @@ class Listener:
 
     def stop_accepting(self) -> None:
         """Close the sockets; connections that are open are served on."""
-        for each in self._accepting:
-            each.close()
-        self._accepting.clear()
-        self._bound = ()
+        self._accepting.stop()
 
     async def finish(self, seconds: float) -> None:
         """Let requests in flight be answered for so long, then close all connections, also those.
 
         Requests whose body is still arriving are in flight. aiohttp's own way to end would not read on.
         """
-        waiting = list(accepted(self._bound))
-        self.stop_accepting()
-        with contextlib.suppress(OSError):
-            await asyncio.gather(*(serve_accepted(self._server, client, self._certificate) for client in waiting))
-        if waiting:
+        if await self._accepting.finish():
             # What they have to say is on its way: they connected before anybody could tell them not to.
             await asyncio.sleep(min(HEAR_SECONDS, seconds))
         await until(lambda: not _is_busy(self._server), seconds)

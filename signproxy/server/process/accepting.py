@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from signproxy.server.process.sockets import BACKLOG
+from signproxy.errors import Finding, SettingsInvalid
+from signproxy.server.process.sockets import BACKLOG, address_of
 from signproxy.server.process.tls import CertificateHolder
 
 HANDSHAKE_SECONDS = 10.0
@@ -25,6 +26,53 @@ LOOK_SECONDS = 0.02
 """Between two looks at what is in flight; only while a server ends."""
 
 MakeProtocol = Callable[[], asyncio.BaseProtocol]
+
+
+class Accepting:
+    """Bound sockets on which connections are accepted."""
+
+    def __init__(
+        self, make: MakeProtocol, sockets: Sequence[socket.socket], certificate: CertificateHolder | None
+    ) -> None:
+        self.addresses = tuple(map(address_of, sockets))
+        """`host:port` of each TCP socket, `unix:/path` of each Unix socket."""
+        self._make = make
+        self._certificate = certificate
+        self._bound = tuple(sockets)
+        self._servers: list[asyncio.AbstractServer] = []
+
+    @classmethod
+    async def begin(
+        cls, make: MakeProtocol, sockets: Sequence[socket.socket], certificate: CertificateHolder | None, section: str
+    ) -> Accepting:
+        """Serve on sockets, which are closed in the end. Raise SettingsInvalid, which names the section of settings."""
+        accepting = cls(make, sockets, certificate)
+        for bound in sockets:
+            try:
+                accepting._servers.append(await accept_on(make, bound, certificate))
+            except OSError as error:
+                # Two sockets may be bound to a port on which nothing listens yet.
+                problem = f"cannot listen on {address_of(bound)}: {error.strerror}"
+                accepting.stop()
+                for each in sockets:
+                    each.close()
+                raise SettingsInvalid([Finding("", section, problem)]) from None
+        return accepting
+
+    def stop(self) -> None:
+        """Close the sockets; connections that are open are served on."""
+        for each in self._servers:
+            each.close()
+        self._servers.clear()
+        self._bound = ()
+
+    async def finish(self) -> bool:
+        """Close the sockets, and serve what the kernel has accepted already; return whether there was any."""
+        waiting = list(accepted(self._bound))
+        self.stop()
+        with contextlib.suppress(OSError):
+            await asyncio.gather(*(serve_accepted(self._make, each, self._certificate) for each in waiting))
+        return bool(waiting)
 
 
 async def accept_on(

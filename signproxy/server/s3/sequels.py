@@ -4,6 +4,9 @@ Only what differs is looked at: the name of the object, the caller's signature w
 changed since: the policy, who vouches for the caller, the settings, and every limit. Whatever is not as expected is
 left to the general way, which begins anew with the same bytes: before the store is asked, as if nothing had happened;
 after that with the conversation that was begun.
+
+    idle ──like the precedent──> judged ──places taken, store asked──> busy ──answer whole──> answered, recorded ──> idle
+      └─anything else──> general way   └─no place──> general way         └─late, large, broken──> handover ──> general way
 """
 
 from __future__ import annotations

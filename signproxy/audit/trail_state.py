@@ -1,9 +1,9 @@
 """Say how a trail is doing, what it does when it cannot record, and what it leaves of those that it turned away.
 
-    accepting ──the queue is full, a write fails or takes too long──> turning away   (`on_error: deny`)
-        ^                                                             letting go     (`on_error: allow`)
-        └───the writer writes again; first the event of those turned away ─┘
-    either ──close──> closed: what was accepted is written, and nothing more is taken
+accepting ──the queue is full, a write fails or takes too long──> turning away   (`on_error: deny`)
+    ^                                                             letting go     (`on_error: allow`)
+    └───the writer writes again; first the event of those turned away ─┘
+either ──close──> closed: what was accepted is written, and nothing more is taken
 """
 
 from __future__ import annotations

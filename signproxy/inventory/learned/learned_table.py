@@ -1,8 +1,8 @@
 """Hold what is known of one learned table, and how long it may be relied on.
 
-    staged (one principal's) ──committed──> live ──dropped through the facade──> dropped (one principal's) ──> forgotten
-    live:  fresh ──soft──> serves, asked beside ──hard──> asked first ──answered──> fresh
-           any answer may leave a doubt: it changed (asked first), or it is gone (asked first; its place stays taken)
+staged (one principal's) ──committed──> live ──dropped through the facade──> dropped (one principal's) ──> forgotten
+live:  fresh ──soft──> serves, asked beside ──hard──> asked first ──answered──> fresh
+       any answer may leave a doubt: it changed (asked first), or it is gone (asked first; its place stays taken)
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ changed since: the policy, who vouches for the caller, the settings, and every l
 left to the general way, which begins anew with the same bytes: before the store is asked, as if nothing had happened;
 after that with the conversation that was begun.
 
-    idle ──like the precedent──> judged ──places taken, store asked──> busy ──answer whole──> answered, recorded ──> idle
-      └─anything else──> general way   └─no place──> general way         └─late, large, broken──> handover ──> general way
+    idle ──like the precedent──> judged ──places taken, store asked──> busy ──whole answer──> recorded ──> idle
+     └─anything else──> general   └─no place──> general                  └─late or broken──> handover ──> general
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Protocol
 from signproxy.errors import Reason, Refused
 from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog, Overlap, Table, TableBinding
-from signproxy.policy.containment import addressed, is_prefix_list
+from signproxy.policy.containment import addressed
 from signproxy.s3.operation import Access
 from signproxy.s3.request import S3Request
 
@@ -63,7 +63,7 @@ def _with_reached(catalog: Catalog, request: S3Request, owners: tuple[Table, ...
 
     It does not contain what is addressed, so its consent is never given: the request is refused.
     """
-    listed = is_prefix_list(request.operation)
+    listed = request.operation.by_prefix
     if not listed and request.operation.access is not Access.DELETE:
         return owners
     for addressee in addressed(request):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from signproxy.policy.table import Table
-from signproxy.s3.operation import Access, Operation
+from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 
 # Members of an enum are slow to look up by name, and these are looked up for every request.
-_LIST = Access.LIST
-_LIST_PARTS = Operation.LIST_PARTS
 _DELETE_OBJECTS = Operation.DELETE_OBJECTS
 
 
@@ -43,16 +41,11 @@ def contains_prefix(table: Table, storage: str, bucket: str, prefix: str) -> boo
     )
 
 
-def is_prefix_list(operation: Operation) -> bool:
-    """Whether the operation addresses a prefix of the bucket; ListParts is a list, but of one key."""
-    return operation.access is _LIST and operation is not _LIST_PARTS
-
-
 def addressed(request: S3Request) -> tuple[str, ...]:
     """Return the keys that a request addresses, or the prefix of a list. The copy source is not among them."""
     operation = request.operation
     if operation is _DELETE_OBJECTS:
         return request.delete_keys
-    if is_prefix_list(operation):
+    if operation.by_prefix:
         return (request.prefix,)
     return (request.key,)

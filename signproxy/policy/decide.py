@@ -5,7 +5,7 @@ from __future__ import annotations
 from signproxy.errors import Reason
 from signproxy.model import Allow, Ceiling, Deny, Subject, TableId
 from signproxy.policy.catalog import Catalog, Overwrite, Table
-from signproxy.policy.containment import addressed, contains_key, contains_prefix, is_prefix_list
+from signproxy.policy.containment import addressed, contains_key, contains_prefix
 from signproxy.policy.copy_source import sources
 from signproxy.policy.laundering import AcceptedStorages, unlaundered
 from signproxy.policy.metadata import refuse_key, refuse_prefix
@@ -112,7 +112,7 @@ def lacking(subject: Subject, table: TableId, missing: int) -> Deny:
 
 def _outside(owners: tuple[Table, ...], request: S3Request, keys: tuple[str, ...]) -> Deny | None:
     """Refuse a key, or a list's prefix, that is not below a location of each of the tables."""
-    contains = contains_prefix if is_prefix_list(request.operation) else contains_key
+    contains = contains_prefix if request.operation.by_prefix else contains_key
     storage = request.storage.name
     bucket = request.bucket
     for table in owners:
@@ -131,7 +131,7 @@ def _outside_table(table: Table, request: S3Request, key: str) -> Deny:
 
 def _closed(rights: Rights, owners: tuple[Table, ...], request: S3Request, keys: tuple[str, ...]) -> Deny | None:
     """Refuse what the metadata level of one of the tables closes."""
-    refuse = refuse_prefix if is_prefix_list(request.operation) else refuse_key
+    refuse = refuse_prefix if request.operation.by_prefix else refuse_key
     access = request.operation.access
     bucket = request.bucket
     for table in owners:

@@ -7,7 +7,7 @@ import msgspec
 from signproxy.errors import Reason
 from signproxy.model import Allow, Ceiling, Deny, Subject
 from signproxy.policy.catalog import Catalog
-from signproxy.policy.containment import addressed, is_prefix_list
+from signproxy.policy.containment import addressed
 from signproxy.policy.privileges import Privilege, names_of
 from signproxy.policy.rights import ReachingGrant, Rights, granted
 from signproxy.policy.state import PolicyState
@@ -94,7 +94,7 @@ def _outside(volume: Volume, request: S3Request) -> Deny | None:
         if volume.prefix:
             return _outside_volume(volume, request, "")
         return None
-    listed = is_prefix_list(request.operation)
+    listed = request.operation.by_prefix
     keys = addressed(request)
     for key in keys:
         if not (key.startswith(volume.prefix) if listed else contains(volume, request, key)):

@@ -71,5 +71,7 @@ class Operation(Enum):
         """The access as text: reading `Enum.value` costs a call, and every event has one."""
         self.needs_write = needs_write
         """Whether TABLE_WRITE_DATA is needed; otherwise TABLE_READ_DATA."""
+        self.by_prefix = access is Access.LIST and s3_name != "ListParts"
+        """Whether it addresses a prefix of the bucket; ListParts is a list, but of one key."""
         self.forward_only = ways is Ways.FORWARD
         """Whether the sign way has nothing to do with it."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from signproxy.model import Allow
 from signproxy.policy.catalog import MetadataLevel, Overwrite, Place, Table, TableBinding
-from signproxy.policy.containment import addressed, is_prefix_list
+from signproxy.policy.containment import addressed
 from signproxy.policy.privileges import mask_of
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
@@ -78,11 +78,11 @@ def test_no_allowed_request_leaves_the_table(
     keys = addressed(asked)
     assert keys
     for key in keys:
-        assert _below(table, asked, asked.bucket, key, whole=not is_prefix_list(operation))
+        assert _below(table, asked, asked.bucket, key, whole=not operation.by_prefix)
     if asked.copy_source is not None:
         assert _below(table, asked, asked.copy_source.bucket, asked.copy_source.key, whole=True)
         keys = (*keys, asked.copy_source.key)
-    if not is_prefix_list(operation):
+    if not operation.by_prefix:
         for key in keys:
             name = key.rpartition("/")[2]
             guarded = name.endswith((".metadata.json", ".metadata.json.gz")) or name == "version-hint.text"

@@ -10,7 +10,7 @@ from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable
 from signproxy.model import NamedTable, TableId
 from signproxy.policy.catalog import Overlap, Table, TableBinding
-from signproxy.policy.containment import addressed, contains_key, contains_prefix, is_prefix_list
+from signproxy.policy.containment import addressed, contains_key, contains_prefix
 from signproxy.policy.table import table_key
 from signproxy.s3.operation import Access
 from signproxy.s3.request import ObjectRef
@@ -126,7 +126,7 @@ class Holders:
         It does not contain what is addressed, so its consent is never given: the request is refused.
         """
         request, catalog, learning = asked.request, asked.catalog, asked.learning
-        listed = is_prefix_list(request.operation)
+        listed = request.operation.by_prefix
         if not listed and request.operation.access is not Access.DELETE:
             return holders
         declared = tuple(holder for holder in holders if isinstance(holder, Table))
@@ -208,6 +208,6 @@ class Holders:
 
 
 def _all_in(asked: Asked, table: Table, keys: tuple[str, ...]) -> bool:
-    contains = contains_prefix if is_prefix_list(asked.request.operation) else contains_key
+    contains = contains_prefix if asked.request.operation.by_prefix else contains_key
     storage, bucket = asked.request.storage.name, asked.request.bucket
     return all(contains(table, storage, bucket, key) for key in keys)

@@ -99,7 +99,6 @@ class S3Handler:
         self.transfers = transfers
         self.recorder = recorder
         self._house = house
-        self._precedents: Precedents | None = None
 
     @property
     def in_flight(self) -> int:
@@ -225,9 +224,9 @@ class S3Handler:
         if rooms is not self.rooms:
             # What was found by other settings holds for nothing that comes.
             return
-        precedents = self._precedents
-        if precedents is None or precedents.rooms is not rooms:
-            precedents = self._precedents = Precedents(rooms, self.recorder, lambda: self.rooms is rooms)
+        # Each generation has callers of its own, and they hold no policy.
+        callers = rooms.callers
+        precedents = Precedents(rooms, self.recorder, self._house.current, lambda: self.rooms.callers is callers)
         precedent = precedents.find(head, turn.passage, caller, wire)
         guest.sequels = None if precedent is None else Sequels(guest, self, precedent)
 

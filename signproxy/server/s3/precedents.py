@@ -53,13 +53,21 @@ class Served(Protocol):
 
 
 class Precedents:
-    """Finds them, for one generation of settings."""
+    """Finds them, for one generation of settings.
 
-    __slots__ = ("_is_current", "_recorder", "rooms")
+    What is found must not hold on to its rooms: their gate remembers policies, and an idle connection would keep a
+    million tables that were replaced.
+    """
 
-    def __init__(self, rooms: Served, recorder: Recorder, is_current: Callable[[], bool]) -> None:
-        self.rooms = rooms
+    __slots__ = ("_in_force", "_is_current", "_recorder", "_rooms")
+
+    def __init__(
+        self, rooms: Served, recorder: Recorder, in_force: Callable[[], PolicyState], is_current: Callable[[], bool]
+    ) -> None:
+        """`in_force` returns the policy in force; `is_current` says whether these rooms are."""
+        self._rooms = rooms
         self._recorder = recorder
+        self._in_force = in_force
         self._is_current = is_current
 
     def find(self, head: RequestHead, served: Passage, caller: Caller, wire: ForwardWire) -> Precedent | None:
@@ -70,21 +78,21 @@ class Precedents:
         if "?" in head.target or not wire.raw_key or len(head.fields) != len(head.headers):
             return None
         try:
-            shown = self.rooms.callers.shown(caller, head.method, head.target, head.headers, head.fields)
+            shown = self._rooms.callers.shown(caller, head.method, head.target, head.headers, head.fields)
         except Refused:
             return None
         if shown is None:
             return None
         principal = shown.known.principal
-        state = self.rooms.gate.state
+        state = self._rooms.gate.state
         request_id = read_request_id(head.fields.get("x-request-id"), "")
         passage = Passage(_KIND, "", request_id, served.remote_ip, served.user_agent, state)
         passage.subject = subject = Subject(principal, principal)
-        found = self.rooms.gate.neighbours(passage, subject, wire)
+        found = self._rooms.gate.neighbours(passage, subject, wire)
         if found is None:
             return None
         passed, neighbours = found
-        repeated = self.rooms.forwarder.repeated(passed, head)
+        repeated = self._rooms.forwarder.repeated(passed, head)
         outcome = ForwardOutcome(status=0, payload=passed.forwardable.mode._value_, stamped=repeated.stamped)
         event = self._recorder.draft(passage, passed, outcome)
         passage.allow = msgspec.structs.replace(passed.allow, authority=_Rule(event.rule_id))
@@ -93,7 +101,7 @@ class Precedents:
             likeness=Likeness(head, sent, shown.signed),
             neighbours=neighbours,
             shown=shown,
-            callers=self.rooms.callers,
+            callers=self._rooms.callers,
             is_current=self._while(state),
             request=passed.forwardable.request,
             repeated=repeated,
@@ -103,7 +111,6 @@ class Precedents:
         )
 
     def _while(self, state: PolicyState) -> Callable[[], bool]:
-        gate, is_served_by = self.rooms.gate, self._is_current
-        # An idle connection must not keep a million tables that were replaced.
+        in_force, is_served_by = self._in_force, self._is_current
         judged_by = ref(state)
-        return lambda: judged_by() is gate.state and is_served_by()
+        return lambda: judged_by() is in_force() and is_served_by()

@@ -19,6 +19,7 @@ from signproxy.gate.places import Places
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys
+from signproxy.policy.state import PolicyState
 from signproxy.server.process.callers import s3_callers
 from signproxy.server.process.rooms import House
 from signproxy.server.process.seals import Seals
@@ -33,11 +34,10 @@ _MIB = 1024 * 1024
 
 
 class S3Prepared(NamedTuple):
-    """What was read, checked and opened for other settings."""
+    """What was read and checked for other settings."""
 
     settings: S3Settings
     addresses: StorageAddresses
-    pool: Pool
     certificate: PreparedCertificate | None
 
     @property
@@ -63,7 +63,8 @@ class S3Service:
         self._authenticator = authenticator
         self._credentials = credentials
         self._certificate = CertificateHolder(settings.tls, section=SECTION) if settings.tls.enabled else None
-        self._in_force = S3Prepared(settings, StorageAddresses(settings.upstream.ca_file), _pool(settings), None)
+        self._in_force = S3Prepared(settings, StorageAddresses(settings.upstream.ca_file), None)
+        self._pool = _pool(settings)
         self._listener: S3Listener | None = None
         each, total = settings.limits.in_flight, settings.limits.total_in_flight
         self._transfers = Places("transfers at a time", each, total)
@@ -73,7 +74,7 @@ class S3Service:
         """Let the metrics read how many connections to stores there are."""
 
         def connections() -> Mapping[Labels, float]:
-            return {("open",): self._in_force.pool.open, ("idle",): self._in_force.pool.idle}
+            return {("open",): self._pool.open, ("idle",): self._pool.idle}
 
         metrics.forward.pool.read_from(connections)
 
@@ -100,28 +101,32 @@ class S3Service:
     def prepare(self, settings: S3Settings) -> S3Prepared:
         """Read and check the files of other settings; nothing that serves changes. Raise SettingsInvalid."""
         certificate = None if self._certificate is None else self._certificate.prepare(settings.tls)
-        in_force = self._in_force
-        pool = in_force.pool if _pooled(settings) == _pooled(in_force.settings) else _pool(settings)
-        return S3Prepared(settings, StorageAddresses(settings.upstream.ca_file), pool, certificate)
+        return S3Prepared(settings, StorageAddresses(settings.upstream.ca_file), certificate)
 
     def commit(self, prepared: S3Prepared) -> Pool | None:
         """Have the next rooms made of what was prepared; return the connections that are not used any more."""
         if self._certificate is not None and prepared.certificate is not None:
             self._certificate.commit(prepared.certificate)
-        replaced, self._in_force = self._in_force.pool, prepared
+        replaced: Pool | None = None
+        if _pooled(prepared.settings) != _pooled(self._in_force.settings):
+            # Here and not before: a pool belongs to the loop that serves, and settings are read beside it.
+            replaced, self._pool = self._pool, _pool(prepared.settings)
+        self._in_force = prepared
         self._transfers.replace(prepared.settings.limits.in_flight, prepared.settings.limits.total_in_flight)
-        return None if replaced is prepared.pool else replaced
+        return replaced
 
-    def rooms(self, settings: S3Settings, keys: EmulatedKeys | None, seals: Seals, gate: Gate) -> S3Rooms:
-        """Return what answers requests."""
+    def rooms(
+        self, settings: S3Settings, state: PolicyState, keys: EmulatedKeys | None, seals: Seals, gate: Gate
+    ) -> S3Rooms:
+        """Return what answers requests, by a policy that may not be in force yet."""
         return S3Rooms(
             settings=settings,
-            callers=s3_callers(settings, keys, self._authenticator, gate.state),
+            callers=s3_callers(settings, keys, self._authenticator, state),
             gate=gate,
             forwarder=Forwarder(
                 _OfAnyBucket(self._credentials),
                 self._in_force.addresses,
-                self._in_force.pool,
+                self._pool,
                 UploadIds(seals.upload_ids),
                 _times(settings),
                 max_body=settings.limits.max_object_mib * _MIB,
@@ -141,7 +146,7 @@ class S3Service:
 
     async def aclose(self) -> None:
         """Let go of the stores."""
-        await self._in_force.pool.aclose()
+        await self._pool.aclose()
 
 
 class _OfAnyBucket:

@@ -117,7 +117,7 @@ async def test_a_read_that_is_cut_off_leaves_its_event_and_no_connection_to_the_
         CUTS[how](guest)
         event = await event_of(warmed)
         assert (event.decision.value, event.reason) == ("error", "client_gone")
-        assert warmed.door.service._in_force.pool.open == 0
+        assert warmed.door.service._pool.open == 0
 
 
 async def test_the_end_of_a_listener_leaves_the_event_of_a_read_while_requests_are_left_unread() -> None:
@@ -127,7 +127,7 @@ async def test_the_end_of_a_listener_leaves_the_event_of_a_read_while_requests_a
         unread(warmed.door)
         await warmed.door.service.finish(0.1)
         assert (await event_of(warmed)).reason == "client_gone"
-        assert warmed.door.service._in_force.pool.open == 0
+        assert warmed.door.service._pool.open == 0
 
 
 async def test_a_read_whose_client_takes_no_answers_leaves_its_event() -> None:
@@ -229,7 +229,7 @@ async def test_a_read_whose_caller_is_no_longer_known_has_an_event_of_its_own() 
         # By which policy it was sent, which is still the one in force.
         assert event.policy_rev == door.product.state.rev
         assert door.product.trail._reserved == 0
-        await until(lambda: door.service._in_force.pool.open == 0)
+        await until(lambda: door.service._pool.open == 0)
 
 
 async def test_a_fault_before_a_read_is_served_on_leaves_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,4 +243,4 @@ async def test_a_fault_before_a_read_is_served_on_leaves_its_event(monkeypatch: 
         monkeypatch.setattr(type(guest._heads), "read", faulty)
         hand_on(guest)
         assert (await event_of(warmed)).reason == "client_gone"
-        assert warmed.door.service._in_force.pool.open == 0
+        assert warmed.door.service._pool.open == 0

@@ -17,7 +17,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --
 .DEFAULT_GOAL := help
 # An environment that was not finished must not count as one.
 .DELETE_ON_ERROR:
-.PHONY: help run pipeline test lint type imports unit docs docs-check sample e2e soak e2e-ci bench bench-pipeline mutants mutants-changed fuzz lock clean
+.PHONY: help run pipeline test lint type imports unit docs docs-check sample compiled e2e soak e2e-ci bench bench-pipeline mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ docs: $(TEST) ## Regenerate the tables of the documentation from the code.
 
 docs-check: $(TEST) ## Fail when a table of the documentation differs from the code.
 	$(BIN)/python -m tools.docs --check
+
+compiled: $(TEST) ## Compile the modules that every request takes, and run the pure rooms' tests on the result.
+	$(BIN)/python -m tools.compiled
 
 sample: $(TEST) ## Write the sample of `signproxy pipeline demo` anew, after a change of the event or of its generator.
 	$(BIN)/python -m tools.sample_data.sample

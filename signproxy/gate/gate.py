@@ -14,7 +14,8 @@ from signproxy.gate.forward import ForwardGate
 from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.passage import Passage
 from signproxy.gate.scope import check_tables, check_target
-from signproxy.gate.turns import one_at_a_time, read_in_pieces
+from signproxy.gate.turns import read_in_pieces
+from signproxy.gate.work import SHORT_DELETE, turn_of
 from signproxy.inventory.learned.asked import Found
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver, NoUpstream
@@ -132,8 +133,11 @@ class Gate:
     async def judge_bulk(
         self, passage: Passage, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest
     ) -> Allow:
-        """Do what `judge` does for a request with a body, which may take a while; others have their turn meanwhile."""
-        async with one_at_a_time():
+        """Do what `judge` does for a request with a body, which may take a while; others have their turn meanwhile.
+
+        A short body does not wait for a long one, and needs no place among the requests that wait.
+        """
+        async with turn_of(len(wire.body or ""), SHORT_DELETE):
             wire = BulkRequest(
                 method=wire.method,
                 uri=wire.uri,

@@ -37,6 +37,9 @@ PARTS_PER_REQUEST = 32
 SHORT_CALL = 16 * 1024
 """Bytes of a catalog call that does not wait for the ones that are being read: a millisecond's work."""
 
+SHORT_DELETE = 4 * 1024
+"""Bytes of a bulk delete that is to be signed and does not wait for others either: less than a millisecond's work."""
+
 
 def of_bytes(count: int) -> int:
     """Return what so many bytes cost."""
@@ -75,12 +78,12 @@ def of_tables(count: int) -> int:
     return count // TABLES_PER_REQUEST
 
 
-def turn_of(size: int) -> AbstractAsyncContextManager[None]:
-    """Return what to hold while a catalog call of so many bytes is read: one at a time.
+def turn_of(size: int, short: int = SHORT_CALL) -> AbstractAsyncContextManager[None]:
+    """Return what to hold while a body of so many bytes is read: one at a time.
 
     A short one does not wait for a long one: reading it is one short piece.
     """
-    return nullcontext() if size <= SHORT_CALL else one_at_a_time()
+    return nullcontext() if size <= short else one_at_a_time()
 
 
 class Account(NamedTuple):

@@ -7,22 +7,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from signproxy.audit.event import Kind
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.gate.passage import Passage
+from signproxy.gate.turns import one_at_a_time
 from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
+from signproxy.server.api import direct
 from signproxy.server.api.app import Arrival, _identified
 from signproxy.server.api.connection import DirectServer
 from signproxy.server.api.direct import DirectConnection
 from signproxy.server.api.listener import Listener
 from signproxy.server.api.plain import Head
 from signproxy.server.process.sockets import bind_tcp
-from tests.product import Product, token_of
+from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
 from tests.server.talk import Talk, parsed, request, until
 
 
@@ -214,3 +217,45 @@ async def test_a_caller_who_was_found_without_upstreams_is_shown_to_one_that_cam
         await _identified(rooms, passage, Arrival("POST", "/", head.headers, "", body=b"", head=head))
         bearers.append(passage.bearer)
     assert bearers == ["", token_of("reader")]
+
+
+async def test_a_short_bulk_delete_does_not_wait_for_a_long_one_of_another_caller() -> None:
+    """Whoever has long bodies read keeps every other caller's hundred keys waiting, without a limit of their number."""
+    document = "<Delete><Object><Key>wh/t1/data/a</Key></Object></Delete>"
+    body = msgspec.json.encode(sign_message("POST", f"{HOST}?delete", body=document))
+    assert len(body) < direct.AT_ONCE
+    async with Product().running() as product:
+        talk = await Talk.with_(product.url)
+        async with one_at_a_time(), asyncio.timeout(1):
+            assert (await talk.ask(request("writer", body=body))).status == 200
+        await talk.close()
+
+
+async def test_no_place_is_held_by_a_refused_request_that_is_only_heard_out() -> None:
+    """Those whose bodies are forgotten would keep the caller's other requests from being served for two seconds."""
+    async with Product().running() as product:
+        talk = await Talk.with_(product.url)
+        lines = f"POST {SIGN_T1} HTTP/1.1", "host: x", f"authorization: Bearer {token_of('reader')}"
+        await talk.send("\r\n".join([*lines, "content-length: 9000000", "", ""]).encode())
+        await until(lambda: bool(product.events()))
+        assert product.handler.in_flight == 0
+        assert (await talk.answer()).status == 413
+        await talk.close()
+
+
+async def test_an_answer_is_not_held_back_once_the_server_ends() -> None:
+    """The server does not wait that long: it would be cut off before its answer."""
+    resolver = Asking()
+    product = Product(resolver=resolver)  # type: ignore[arg-type]  # an awaitable is one
+    product.trail.start()
+    listener = await Listener.open(product.handler, bind_tcp("127.0.0.1", 0))
+    talk = await Talk.with_(f"http://{listener.addresses[0]}")
+    await talk.send(request())
+    await until(lambda: product.handler.in_flight == 1)
+    resolver.refusal = Refused(Reason.RATE_LIMITED, "by the upstream")
+    asyncio.get_running_loop().call_later(0.2, resolver.told.set)
+    # Longer than the time for what is in flight, and less than the second after it.
+    await listener.finish(0.1)
+    assert (await talk.ended()).startswith(b"HTTP/1.1 429 ")
+    await talk.close()
+    await asyncio.to_thread(product.trail.close, 5.0)

@@ -156,6 +156,7 @@ class Handler:
         except Refused as refused:
             reply = self._told(rooms, passage, refused)
             if arrival.request is not None:
+                lease.close()
                 await hear_out(arrival.request, passage, refused.reason, reply)
         except (ConnectionError, web.RequestPayloadError) as gone:
             reply = self._refuse(passage, Refused(Reason.CLIENT_GONE, type(gone).__name__))

@@ -344,7 +344,8 @@ class DirectConnection(asyncio.Protocol):
         if self._wire.is_closing():
             return
         if self._server.guests.ending:
-            reply.closes = True
+            # Nor is it held back: the connection would be cut off before its answer.
+            reply.closes, reply.hold = True, None
         self.note(reply)
         if reply.hold is None or not self._hold(reply, reply.hold):
             self._send(reply)

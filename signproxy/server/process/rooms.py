@@ -113,5 +113,5 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
         keys=None if keys is None else KeyCalls(keys, gate, process.recorder),
         steering=Steering(keys, settings.s3.advertised_url) if keys is not None and settings.s3.steer else None,
     )
-    s3 = None if process.s3 is None else process.s3.rooms(settings.s3, generation.state, keys, seals, gate)
+    s3 = None if process.s3 is None else process.s3.rooms(generation, keys, seals, gate)
     return Rooms(generation, gate, api, s3)

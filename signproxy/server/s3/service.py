@@ -19,8 +19,8 @@ from signproxy.gate.places import Places
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys
-from signproxy.policy.state import PolicyState
 from signproxy.server.process.callers import s3_callers
+from signproxy.server.process.generation import Generation
 from signproxy.server.process.rooms import House
 from signproxy.server.process.seals import Seals
 from signproxy.server.process.tls import CertificateHolder, PreparedCertificate
@@ -115,13 +115,12 @@ class S3Service:
         self._transfers.replace(prepared.settings.limits.in_flight, prepared.settings.limits.total_in_flight)
         return replaced
 
-    def rooms(
-        self, settings: S3Settings, state: PolicyState, keys: EmulatedKeys | None, seals: Seals, gate: Gate
-    ) -> S3Rooms:
-        """Return what answers requests, by a policy that may not be in force yet."""
+    def rooms(self, generation: Generation, keys: EmulatedKeys | None, seals: Seals, gate: Gate) -> S3Rooms:
+        """Return what answers requests by a generation; the gate's own policy is the former one until then."""
+        settings = generation.settings.s3
         return S3Rooms(
             settings=settings,
-            callers=s3_callers(settings, keys, self._authenticator, state),
+            callers=s3_callers(settings, keys, self._authenticator, generation.state),
             gate=gate,
             forwarder=Forwarder(
                 _OfAnyBucket(self._credentials),

@@ -30,7 +30,7 @@ from signproxy.server.s3 import handler as module
 from signproxy.server.status.status import grouped
 from signproxy.transfer.faults import MessageFault, MessageInvalid
 from tests.forward.upstream import Talk, serving
-from tests.server.s3.door import REGION, Door, answer_of, opened, request, signed
+from tests.server.s3.door import POLICY, REGION, Door, answer_of, opened, request, signed
 from tests.server.talk import until
 from tests.verifier import WireHttp, verify
 
@@ -778,3 +778,18 @@ class _Listening:
 
     def write(self, data: bytes) -> None:
         self.written += data
+
+
+async def test_the_regions_of_a_policy_are_in_force_with_it() -> None:
+    """The keys of a storage in a new region would be refused until the reload after the next."""
+    elsewhere = POLICY.replace(f"region: {REGION}", "region: eu-west-9")
+    async with opened(serving(b"content"), policy=elsewhere) as door:
+        key = door.key()
+        path = "/data/wh/t1/data/a"
+        refused = await door.ask("GET", path, who=None, headers=signed(door, key, "GET", path))
+        assert refused.status == 400, refused
+        product = door.product
+        product.source.replace(POLICY % door.upstream.port)
+        product.generation = msgspec.structs.replace(product.generation, state=product.source.load(2))
+        product.assemble()
+        assert (await door.ask("GET", path, who=None, headers=signed(door, key, "GET", path))).status == 200

@@ -100,14 +100,24 @@ class Hold(NamedTuple):
     among: Held
 
 
+class Ended(Protocol):
+    """A connection that can be ended."""
+
+    def abort(self) -> None:
+        """End it."""
+        ...
+
+
 class Connections:
     """The connections of all listeners."""
 
-    __slots__ = ("limit", "open", "slow", "surplus", "unread")
+    __slots__ = ("limit", "open", "slow", "strangers", "surplus", "unread")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.open = 0
+        self.strangers: dict[Ended, None] = {}
+        """Those that have shown no token yet, of all listeners, the oldest first."""
         self.surplus = 0
         """Closed because there were too many."""
         self.slow = 0

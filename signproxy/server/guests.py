@@ -32,12 +32,11 @@ G = TypeVar("G", bound=Guest)
 class Guests(Generic[G]):
     """All connections of a listener. They count among those of all listeners: memory is one."""
 
-    __slots__ = ("_counts", "_open", "_strangers", "closing", "ending")
+    __slots__ = ("_counts", "_open", "closing", "ending")
 
     def __init__(self, counts: Connections) -> None:
         self._counts = counts
         self._open: dict[G, None] = {}
-        self._strangers: dict[G, None] = {}
         self.ending = False
         """Whether connections end with their next answer."""
         self.closing = False
@@ -61,21 +60,23 @@ class Guests(Generic[G]):
             return False
         counts.open += 1
         self._open[guest] = None
-        self._strangers[guest] = None
-        if len(self._strangers) > counts.limit // STRANGERS_SHARE:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
+        # Of all listeners: half of the connections for each would be all of them.
+        strangers = counts.strangers
+        strangers[guest] = None
+        if len(strangers) > counts.limit // STRANGERS_SHARE:
+            oldest = next(iter(strangers))
+            del strangers[oldest]
             counts.surplus += 1
             oldest.abort()
         return True
 
     def known(self, guest: G) -> None:
         """Take note that a connection is a caller's."""
-        self._strangers.pop(guest, None)
+        self._counts.strangers.pop(guest, None)
 
     def leave(self, guest: G) -> None:
         """Uncount a connection."""
-        self._strangers.pop(guest, None)
+        self._counts.strangers.pop(guest, None)
         if guest in self._open:
             del self._open[guest]
             self._counts.open -= 1

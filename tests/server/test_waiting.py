@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.gate.passage import Passage
 from signproxy.gate.turns import one_at_a_time
-from signproxy.model import ByLocation, NamedTable
+from signproxy.model import Allow, ByLocation, NamedTable, Principal
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
 from signproxy.server.api import direct
@@ -243,14 +244,15 @@ async def test_no_place_is_held_by_a_refused_request_that_is_only_heard_out() ->
         await talk.close()
 
 
-async def test_an_answer_is_not_held_back_once_the_server_ends() -> None:
+@pytest.mark.parametrize("form", (request, parsed))
+async def test_an_answer_is_not_held_back_once_the_server_ends(form: Callable[[], bytes]) -> None:
     """The server does not wait that long: it would be cut off before its answer."""
     resolver = Asking()
     product = Product(resolver=resolver)  # type: ignore[arg-type]  # an awaitable is one
     product.trail.start()
     listener = await Listener.open(product.handler, bind_tcp("127.0.0.1", 0))
     talk = await Talk.with_(f"http://{listener.addresses[0]}")
-    await talk.send(request())
+    await talk.send(form())
     await until(lambda: product.handler.in_flight == 1)
     resolver.refusal = Refused(Reason.RATE_LIMITED, "by the upstream")
     asyncio.get_running_loop().call_later(0.2, resolver.told.set)
@@ -259,3 +261,40 @@ async def test_an_answer_is_not_held_back_once_the_server_ends() -> None:
     assert (await talk.ended()).startswith(b"HTTP/1.1 429 ")
     await talk.close()
     await asyncio.to_thread(product.trail.close, 5.0)
+
+
+async def test_who_was_waited_for_is_not_remembered_by_rooms_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection would ask the upstreams that a reload brought without a token, until the token ends."""
+    product = Product()
+    authenticator, told = product.authenticator, asyncio.Event()
+    authenticate = authenticator.authenticate
+    bearers: list[str] = []
+
+    asked: list[bool] = []
+
+    async def later(token: str) -> Principal:
+        asked.append(True)
+        await told.wait()
+        found = authenticate(token)
+        assert isinstance(found, Principal)
+        return found
+
+    async def judge(passage: Passage, *_: object) -> Allow:
+        bearers.append(passage.bearer)
+        raise Refused(Reason.NO_READ_DATA)
+
+    def at_once_or_later(token: str) -> object:
+        return authenticate(token) if told.is_set() else later(token)
+
+    monkeypatch.setattr(authenticator, "authenticate", at_once_or_later)
+    async with product.running():
+        product.answer_by(gate=SimpleNamespace(judge=judge, state=product.state))
+        talk = await Talk.with_(product.url)
+        await talk.send(request())
+        await until(lambda: asked == [True])
+        product.answer_by(facade=SimpleNamespace())
+        told.set()
+        assert (await talk.answer()).status == 403
+        assert (await talk.ask(request())).status == 403
+        await talk.close()
+    assert bearers == ["", token_of("reader")]

@@ -293,6 +293,8 @@ async def _identified(rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Su
     if not isinstance(found, Principal):
         # Of a caller that is not known yet: among the requests that wait, none is counted for it.
         found = await waited(found)
+        # Nor is it remembered: what these rooms find out need not hold for those that are in force by now.
+        head = None
     if rooms.facade is not None:
         passage.bearer = authenticator.upstream_bearer(token)
     if head is not None:

@@ -221,7 +221,7 @@ class DirectConnection(asyncio.Protocol):
     async def hold_back(self, reply: Reply) -> None:
         """Wait as long as an answer of aiohttp's is held back."""
         hold, wire = reply.hold, self._wire
-        if hold is None or wire.is_closing():
+        if hold is None or wire.is_closing() or self._server.guests.ending:
             return
         if not hold.among.begin():
             reply.closes = True

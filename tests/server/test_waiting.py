@@ -221,7 +221,7 @@ async def test_a_caller_who_was_found_without_upstreams_is_shown_to_one_that_cam
 
 
 async def test_a_short_bulk_delete_does_not_wait_for_a_long_one_of_another_caller() -> None:
-    """A caller with long bodies would keep every other caller's short requests waiting, and no limit would count them."""
+    """A caller with long bodies would keep the short requests of every other one waiting, counted by no limit."""
     document = "<Delete><Object><Key>wh/t1/data/a</Key></Object></Delete>"
     body = msgspec.json.encode(sign_message("POST", f"{HOST}?delete", body=document))
     assert len(body) < direct.AT_ONCE

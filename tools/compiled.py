@@ -48,11 +48,11 @@ def main() -> int:
 
 def _in(copy: Path) -> int:
     for name in COPIED:
-        source = REPOSITORY / name
-        if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        original = REPOSITORY / name
+        if original.is_dir():
+            shutil.copytree(original, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(source, copy / name)
+            shutil.copy(original, copy / name)
     # The copy comes before the check-out, wherever that is installed.
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     sources = [f"signproxy/{module}.py" for module in MODULES]

@@ -64,15 +64,6 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> T | Waiting[T]:
     return Waiting(coroutine, first)
 
 
-def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns that waits for nothing, as `explain` and tests know of theirs."""
-    found = begin(coroutine)
-    if isinstance(found, Waiting):
-        found.close()
-        raise TypeError("it waits for something")
-    return found
-
-
 class _NextTurn:
     """A wait for nothing but the next turn of the loop."""
 

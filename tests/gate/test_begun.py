@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from signproxy.gate.begun import Waiting, begin, finished, in_task
+from signproxy.gate.begun import Waiting, begin, in_task
+from tests.coroutines import finished
 
 
 def test_what_waits_for_nothing_is_done_at_once() -> None:
@@ -150,7 +151,7 @@ async def test_what_is_begun_within_another_waits_with_it() -> None:
 
 
 def test_what_should_not_wait_is_ended() -> None:
-    """`explain` asks nothing; that it would wait is a fault of its own."""
+    """A test that leaves a coroutine behind would be told of another test's fault."""
     ended: list[bool] = []
 
     async def waits() -> None:

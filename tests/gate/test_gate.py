@@ -11,13 +11,14 @@ import pytest
 
 from signproxy.errors import Check, Reason, Refused
 from signproxy.gate import gate
-from signproxy.gate.begun import begin, finished
+from signproxy.gate.begun import begin
 from signproxy.gate.gate import CatalogAddress, Gate
 from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import Allow, NamedTable, Subject, TableId
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Access, Operation
+from tests.coroutines import finished
 from tests.gate.cases import ALLOWED, CASES, GATE_CHECKS, SEALED, SMALL, T1, Ask, Slow, judge, new_passage, subject_of
 from tests.gate.forward_cases import OF_THE_S3_LISTENER, OF_VOLUMES
 from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.begun import finished
 from signproxy.gate.gate import CatalogAddress
 from signproxy.inventory.learned.learned_resolver import NoUpstream
 from signproxy.inventory.learned.learned_table import Freshness
@@ -16,6 +15,7 @@ from signproxy.inventory.learned.sighting import Changed, Gone, Loaded
 from signproxy.inventory.learned.vouchers import AsksAs, recipient_of
 from signproxy.model import Allow, NamedTable, Subject
 from signproxy.s3.request import WireRequest
+from tests.coroutines import finished
 from tests.inventory.learned_rig import FAR, FakeUpstream, Site, facts, policy, principal
 
 KEY = "wh/orders/data/f"

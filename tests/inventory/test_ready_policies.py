@@ -10,7 +10,6 @@ import pytest
 
 from signproxy.audit.event import Kind
 from signproxy.errors import Reason, Refused
-from signproxy.gate.begun import finished
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
@@ -27,6 +26,7 @@ from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from signproxy.s3.storage import Stamp
+from tests.coroutines import finished
 from tests.policy.world import request
 
 POLICIES = Path(__file__).resolve().parent.parent.parent / "policies"

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.begun import finished
 from signproxy.gate.explain import explain
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.gate import CatalogAddress
@@ -17,6 +16,7 @@ from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs
 from signproxy.model import Allow, KeyScope, NamedTable, Principal, Subject, TableScope
 from signproxy.s3.forwarded import ForwardWire
 from signproxy.s3.request import WireRequest
+from tests.coroutines import finished
 from tests.gate.forward_cases import delete, new_passage, wire
 from tests.inventory.learned_rig import Site, facts, policy, principal
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from signproxy.errors import Refused
-from signproxy.gate.begun import finished
 from signproxy.gate.forwarded import Passed
 from signproxy.model import Subject
 from signproxy.policy.neighbours import Neighbours, neighbours
+from tests.coroutines import finished
 from tests.gate.forward_cases import Site, caller, new_passage, wire
 
 PLACES = (

@@ -12,7 +12,6 @@ import msgspec
 from signproxy.audit.event import Kind
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
-from signproxy.gate.begun import finished
 from signproxy.gate.gate import Gate
 from signproxy.gate.passage import Passage
 from signproxy.inventory.declared.source import MemoryPolicySource
@@ -22,6 +21,7 @@ from signproxy.policy.state import PolicyState
 from signproxy.server.api.message import read_message
 from signproxy.server.api.routes import Route, find_route
 from signproxy.signing.sign import RequestSigner
+from tests.coroutines import finished
 from tests.product import ACCESS_KEY, SECRET
 from tests.properties.store import Touch, Use, touched
 from tests.verifier import as_java, as_pyiceberg, verify

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from signproxy.audit.event import Kind
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.gate.passage import Passage
@@ -20,11 +18,9 @@ from signproxy.model import Allow, ByLocation, NamedTable, Principal
 from signproxy.policy.catalog import Catalog, Table
 from signproxy.s3.request import S3Request
 from signproxy.server.api import direct
-from signproxy.server.api.app import Arrival, _identified
 from signproxy.server.api.connection import DirectServer
 from signproxy.server.api.direct import DirectConnection
 from signproxy.server.api.listener import Listener
-from signproxy.server.api.plain import Head
 from signproxy.server.process.sockets import bind_tcp
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
 from tests.server.talk import Talk, parsed, request, until
@@ -205,19 +201,6 @@ async def test_both_readers_answer_alike_what_has_to_wait() -> None:
     assert seen[0] == seen[2]
     assert seen[1] == seen[3]
     assert len(seen[1]) == 4
-
-
-async def test_a_caller_who_was_found_without_upstreams_is_shown_to_one_that_came_meanwhile() -> None:
-    """Who waited for keys over a reload would be a stranger to the upstream for as long as its connection lives."""
-    product = Product()
-    without = product.house.rooms.api
-    head = Head("/", {"Authorization": f"Bearer {token_of('reader')}"})
-    bearers = []
-    for rooms in (without, without._replace(facade=cast("Any", object()))):
-        passage = Passage(Kind.SIGN, "", "", "", "", product.state)
-        await _identified(rooms, passage, Arrival("POST", "/", head.headers, "", body=b"", head=head))
-        bearers.append(passage.bearer)
-    assert bearers == ["", token_of("reader")]
 
 
 async def test_a_short_bulk_delete_does_not_wait_for_a_long_one_of_another_caller() -> None:

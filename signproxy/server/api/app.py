@@ -283,8 +283,7 @@ async def _identified(rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Su
     authenticator, head = rooms.authenticator, arrival.head
     if head is not None:
         principal = authenticator.again(head.known)
-        # Where it was found by rooms without upstreams, its token was not asked for.
-        if principal is not None and (head.bearer or rooms.facade is None):
+        if principal is not None:
             passage.bearer = head.bearer
             passage.subject = subject = Subject(principal, principal)
             return subject

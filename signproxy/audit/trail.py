@@ -23,8 +23,7 @@ GATHERED_EVENTS = 256
 BATCH_SECONDS = 0.05
 """A batch is written when there are this many events, or the first one has this age."""
 BATCH_EVENTS = 4_096
-"""The most in one write. Beside a busy event loop the writer waits some 5 ms for the interpreter after each system
-call, so that a batch takes some 40 ms however small it is: what came meanwhile goes into the next one."""
+"""The most in one write; what came while a batch was written goes into the next one."""
 FLUSH_SECONDS = 1.0
 """An fdatasync takes 4 ms, so it is shared by what comes in a second."""
 STALL_SECONDS = 5.0
@@ -52,8 +51,8 @@ class AuditTrail:
     __slots__ = (
         "_aside", "_behind_since", "_budget", "_callers", "_changing", "_closed", "_closing", "_dropped", "_encoder",
         "_errors", "_give_up", "_in_hand", "_limit", "_on_error", "_policy", "_problem", "_queue", "_refused",
-        "_reserved", "_room", "_seq", "_sink", "_stalled_after", "_thread", "_unsafe_since", "_wake", "_written",
-        "boot_id", "fell_behind",
+        "_reserved", "_room", "_seq", "_sink", "_stalled_after", "_stalls_at", "_thread", "_unsafe_since", "_wake",
+        "_written", "boot_id", "fell_behind",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +76,8 @@ class AuditTrail:
         self._queue: deque[Accepted] = deque()
         # How long the queue may get: the limit, or 0 while nothing may be accepted. One comparison for both.
         self._room = 0
-        self._stalled_after = inf
+        # By the clock of events, which is looked at for each of them, and by one that is never put forward.
+        self._stalled_after = self._stalls_at = inf
         self._seq = self._written = self._in_hand = self._behind_since = 0
         # Unix time of the first event that was handed to the sink and not flushed; 0 where there is none.
         self._unsafe_since = 0.0
@@ -129,7 +129,10 @@ class AuditTrail:
         with self._changing:
             self._policy = policy
             problem = self._open(time())
-            if problem and self._on_error is OnError.DENY:
+            if not problem:
+                self._reserved += 1
+                return True
+            if self._on_error is OnError.DENY:
                 self._turn_away(kind, 1)
                 raise Refused(Reason.AUDIT_UNAVAILABLE, problem)
         return self.reserve_at_once()
@@ -206,13 +209,13 @@ class AuditTrail:
     @property
     def is_behind(self) -> bool:
         """Whether a writer that nothing is wrong with has more than a quarter of what is not reserved before it."""
-        return 4 * len(self._queue) > self._limit - self._reserved and self._problem_at(time()) in ("", _FULL)
+        return 4 * len(self._queue) > self._limit - self._reserved and self._problem_now() in ("", _FULL)
 
     @property
     def state(self) -> TrailState:
         """How the trail is doing."""
         now = time()
-        problem = self._problem_at(now)
+        problem = self._problem_now()
         counts = (len(self._queue) + self._in_hand, self._written, self._dropped, self._refused, self._errors)
         oldest = self._oldest
         unsafe_since = self._unsafe_since or (now if oldest is None else oldest[1])
@@ -234,12 +237,10 @@ class AuditTrail:
         with self._changing:
             return not self._admit(event, time())
 
-    # -- when something is wrong, or just was ------------------------------------------------------------------------
-
-    def _problem_at(self, now: float) -> str:
+    def _problem_now(self) -> str:
         if self._closed or self._problem:
             return "closed" if self._closed else self._problem
-        if now > self._stalled_after:
+        if monotonic() > self._stalls_at:
             return f"a write takes longer than {STALL_SECONDS:.0f} s"
         if len(self._queue) + self._reserved >= self._limit:
             return _FULL
@@ -270,7 +271,7 @@ class AuditTrail:
 
     def _open(self, at: float) -> str:
         """Open the queue again if that is possible, or return why it is not."""
-        problem = self._problem_at(at)
+        problem = self._problem_now()
         if not problem:
             self._room = self._limit
             self._write_aside(at)
@@ -366,7 +367,7 @@ class AuditTrail:
         """Repeat an action of the sink until it succeeds; False if closing came first."""
         pause = FIRST_RETRY_SECONDS
         while True:
-            self._stalled_after = time() + stalls_after
+            self._stalled_after, self._stalls_at = time() + stalls_after, monotonic() + stalls_after
             try:
                 action()
             except OSError as error:
@@ -377,7 +378,7 @@ class AuditTrail:
                 self._recover()
                 return True
             finally:
-                self._stalled_after = inf
+                self._stalled_after = self._stalls_at = inf
             if self._closing.wait(pause):
                 # The little time that closing leaves is used.
                 pause = FIRST_RETRY_SECONDS

@@ -435,6 +435,24 @@ def test_a_write_that_never_returns_is_a_problem(
     assert trail.accept(an_event())
 
 
+def test_a_clock_that_is_put_forward_makes_no_write_late(
+    start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests would be refused because the machine's clock was corrected while a line was written."""
+    trail = start()
+    memory.gate.clear()
+    trail.accept(an_event())
+    eventually(lambda: trail._stalled_after < float("inf"))
+    monkeypatch.setattr(trail_module, "time", lambda: time() + 7_200)
+    assert trail.accept(an_event())
+    assert trail.reserve(Kind.FORWARD, ("r1", 1))
+    trail.fulfil(an_event())
+    assert trail.state.healthy
+    memory.gate.set()
+    eventually(lambda: trail.state.written == 3)
+    assert trail.state.refused == 0
+
+
 class SlowToFlush(MemorySink):
     """A sink on a disk that is busy with another process's pages."""
 

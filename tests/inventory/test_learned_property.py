@@ -143,6 +143,8 @@ class Model:
             self.live.remove(known)
             self.ended[known.name, known.uuid] = self.now
             self.dropped.insert(0, Known(name, known.uuid, known.place, principal, self.now))
+        # What is staged under its name is looked at from now on.
+        self.judge()
 
     def see_renamed(self, name: str, to: str) -> None:
         if name != to:
@@ -320,6 +322,12 @@ def _live(name: str, uuid: str, place: str) -> Step:
 @example([_live("a", "1", "x"), ("reload", "fixed"), ("reload", "plain"), _live("a", "1", "x/y")])
 @example(
     [_live("a", "1", "x"), _live("a", "2", "xy"), ("staged", _live("b", "1", "x")[1], "boss"), ("reload", "fixed")]
+)
+@example(
+    [
+        *(_live("a", "2", "xy"), ("staged", _live("a", "1", "x/y")[1], "owner"), ("reload", "fixed")),
+        *(("dropped", "a", "owner"), ("reload", "plain")),
+    ]
 )
 @given(_steps)
 def test_no_sequence_of_sightings_lets_a_table_be_signed_inside_anothers_place(steps: list[Step]) -> None:

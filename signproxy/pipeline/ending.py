@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ class Ending:
     def obey(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - what a handler gets
         """End the Java; what waits for it is told at once, and the run ends as one whose Spark died."""
         self.signal = signal.Signals(number).name
+        # What waits for the Java would tell of its end with a trace, and the operator knows why it ended.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         if self.process is not None:
             # No job needs to be asked: each of them may be killed at any point.
             self.process.kill()

@@ -65,7 +65,6 @@ class Arrival:
         target: str,
         headers: Mapping[str, str],
         remote: str,
-        *,
         body: bytes | None = None,
         head: Head | None = None,
         route: Route | None = None,
@@ -135,7 +134,7 @@ class Handler:
         else:
             if endpoint is not _SIGN and (endpoint is not _CALL or self._house.rooms.api.facade is not None):
                 return None
-        return begin(self._serve(Arrival("POST", target, head.headers, remote, body=body, head=head, route=route)))
+        return begin(self._serve(Arrival("POST", target, head.headers, remote, body, head, route)))
 
     async def __call__(self, request: web.BaseRequest) -> Reply:
         """Answer a request by aiohttp's hands."""
@@ -188,7 +187,9 @@ class Handler:
             return await answer_token_request(rooms, self.limits, passage, call, arrival.parsed)
         subject = await _identified(rooms, passage, arrival)
         # Before anything that costs more than knowing who asks.
-        passage.lease.late = self.limits.admit(subject.caller.name, perf_counter_ns())
+        late = self.limits.admit(subject.caller.name, perf_counter_ns())
+        if late is not None:
+            passage.lease.late = late
         if is_sign:
             return await self._sign(rooms, passage, subject, route, query, arrival)
         passage.lease.take(self.limits.waiting, subject.caller.name)

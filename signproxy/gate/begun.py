@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -41,7 +41,8 @@ class Waiting(Generic[T]):
             try:
                 step = go_on()
             except StopIteration as end:
-                return cast("T", end.value)
+                value: T = end.value
+                return value
 
     def close(self) -> None:
         """End it where it stands."""
@@ -58,7 +59,8 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> T | Waiting[T]:
     try:
         first = coroutine.send(None)
     except StopIteration as end:
-        return cast("T", end.value)
+        value: T = end.value
+        return value
     finally:
         _beginning = former
     return Waiting(coroutine, first)

@@ -38,6 +38,8 @@ __all__ = ["CatalogAddress", "Gate"]
 _QUESTIONS = 4
 """Rounds of questions for one request: its table, a table in the way, one that changed meanwhile, and one to spare."""
 
+_ROUNDS = range(_QUESTIONS + 1)
+
 _ADMISSIONS_KEPT = 4096
 """Callers and routes; each some 300 bytes, and the values that it keeps alive."""
 
@@ -97,7 +99,7 @@ class Gate:
         """
         passage.target = target
         passage.wire = wire
-        for _ in range(_QUESTIONS + 1):
+        for _ in _ROUNDS:
             state = self._state()
             passage.judged_by(state)
             admitted = self._admitted.get((id(subject.effective), id(address)))

@@ -185,7 +185,7 @@ class Handler:
             call = call_of(rooms, passage, route, arrival.method, arrival.target)
         if call is not None and call.asks_for_token:
             return await answer_token_request(rooms, self.limits, passage, call, arrival.parsed)
-        subject = await _identified(rooms, passage, arrival)
+        subject = _known_again(rooms, passage, arrival) or await _identified(rooms, passage, arrival)
         # Before anything that costs more than knowing who asks.
         late = self.limits.admit(subject.caller.name, perf_counter_ns())
         if late is not None:
@@ -279,15 +279,20 @@ class Handler:
         return reply
 
 
+def _known_again(rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Subject | None:
+    """Return who asks, where a request with the same head showed it before."""
+    head = arrival.head
+    principal = None if head is None else rooms.authenticator.again(head.known)
+    if head is None or principal is None:
+        return None
+    passage.bearer = head.bearer
+    passage.subject = subject = Subject(principal, principal)
+    return subject
+
+
 async def _identified(rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Subject:
-    """Return who asks: found before by the same head, or by the token that the request shows. Raise Refused."""
+    """Return who asks by the token that the request shows. Raise Refused."""
     authenticator, head = rooms.authenticator, arrival.head
-    if head is not None:
-        principal = authenticator.again(head.known)
-        if principal is not None:
-            passage.bearer = head.bearer
-            passage.subject = subject = Subject(principal, principal)
-            return subject
     token = read_bearer(arrival.headers.get("Authorization"))
     found = authenticator.authenticate(token)
     if not isinstance(found, Principal):

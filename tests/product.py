@@ -212,7 +212,7 @@ class Product:
         self.handler = Handler(self.house, self.recorder, limits)
         self.generation = Generation(self.settings, self.settings, "test", state, (), (), StaticTokens({}))
         self.assemble()
-        self.gate = self.house.rooms.gate
+        self.gate = self.house.rooms.api.gate
         self._client: Client | None = None
         self.url = ""
         """Where the running server is."""

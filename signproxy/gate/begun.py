@@ -3,8 +3,8 @@
 Nearly every request is answered without waiting for anything. A task for each of them would cost more than the
 decision; beginning anew in one, where something has to be waited for, would do everything twice.
 
-    begin ──> runs ──> Done: it waited for nothing
-                └────> Waiting: its first wait; awaited in a task, which waits and goes on ──> its result
+    begin ──> runs ──waits for nothing──> its result
+                └────has to wait──> Waiting ──awaited in a task, from there on──> its result
 """
 
 from __future__ import annotations

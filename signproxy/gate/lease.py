@@ -8,7 +8,7 @@ from signproxy.gate.limits import Hold
 
 
 class PlaceKeeper(Protocol):
-    """PlaceKeeper of which each caller, and all callers together, may have so many at a time."""
+    """Keeps places of which each caller, and all callers together, may have so many at a time."""
 
     def begin(self, principal: str) -> None:
         """Take one; `end` must follow. Raise Refused where there is none."""
@@ -24,7 +24,7 @@ class Lease:
 
     # Nearly every request holds nothing: these are the class's own until it does.
     places: PlaceKeeper | None = None
-    """Of which it has one."""
+    """Those of which it holds one."""
     late: Hold | None = None
     """How long its answer is held back, because it came early."""
     _principal = ""

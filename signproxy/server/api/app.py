@@ -24,12 +24,7 @@ from signproxy.model import Principal, Subject
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Stamp
 from signproxy.server.api.catalog_calls import answer_call, answer_config, answer_token_request, call_of
-from signproxy.server.api.message import (
-    SignMessage,
-    read_bearer,
-    read_message,
-    read_request_id,
-)
+from signproxy.server.api.message import SignMessage, read_bearer, read_message, read_request_id
 from signproxy.server.api.plain import Head
 from signproxy.server.api.routes import Endpoint, Route, find_route
 from signproxy.server.process.rooms import ApiRooms, House
@@ -47,7 +42,6 @@ _KEYS = Endpoint.KEYS
 _KIND_SIGN = Kind.SIGN
 _QUERY = Stamp.QUERY
 _WITHOUT_BODY = Reason.DELETE_WITHOUT_BODY
-
 
 _STATE_UNKNOWN = frozenset({Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID})
 _HINT = 4
@@ -125,11 +119,11 @@ class Handler:
         """
         target = head.path
         route: Route | None = None
-        # Whatever is wrong with it is told where the order comes to it.
         try:
             route = find_route(target.partition("?")[0])
             endpoint = route.endpoint
         except Refused:
+            # Told where the order comes to it, so that it has its event.
             pass
         else:
             if endpoint is not _SIGN and (endpoint is not _CALL or self._house.rooms.api.facade is not None):
@@ -298,7 +292,7 @@ async def _identified(rooms: ApiRooms, passage: Passage, arrival: Arrival) -> Su
     if not isinstance(found, Principal):
         # Of a caller that is not known yet: among the requests that wait, none is counted for it.
         found = await waited(found)
-        # Nor is it remembered: what these rooms find out need not hold for those that are in force by now.
+        # Not remembered either: what these rooms find out need not hold for those that are in force by now.
         head = None
     if rooms.facade is not None:
         passage.bearer = authenticator.upstream_bearer(token)

@@ -191,7 +191,7 @@ class DirectConnection(asyncio.Protocol):
             self._parsed.pause_writing()
 
     def begin(self) -> None:
-        """Take note that aiohttp has a request in hand."""
+        """Take note that aiohttp, or a task, has a request in hand."""
         self._requests += 1
         if self._head_timer is not None:
             self._head_timer.cancel()

@@ -52,7 +52,6 @@ class Rooms(NamedTuple):
     """All that answers requests."""
 
     generation: Generation
-    gate: Gate
     api: ApiRooms
     s3: S3Rooms | None
     """None where there is no S3 listener."""
@@ -114,4 +113,4 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
         steering=Steering(keys, settings.s3.advertised_url) if keys is not None and settings.s3.steer else None,
     )
     s3 = None if process.s3 is None else process.s3.rooms(generation, keys, seals, gate)
-    return Rooms(generation, gate, api, s3)
+    return Rooms(generation, api, s3)

@@ -31,21 +31,19 @@ def run(options: argparse.Namespace) -> int:
     checked = _check(segments_below(options.directory))
     found = [finding for each in checked for finding in each.findings]
     found += check_chain(checked, partial=options.partial)
-    faults = [finding for finding in found if finding.fault.weight is Weight.FAULT]
-    notes = [finding for finding in found if finding.fault.weight is Weight.NOTE]
+    faults, notes = ([one for one in found if one.fault.weight is weight] for weight in (Weight.FAULT, Weight.NOTE))
+    events, lives = sum(each.events for each in checked), {each.start.boot_id for each in checked if each.start}
     if options.json:
-        say_json(
-            {
-                "whole": not faults,
-                "segments": len(checked),
-                "events": sum(each.events for each in checked),
-                "lives": _lives(checked),
-                "faults": [_as_json(finding) for finding in faults],
-                "notes": [_as_json(finding) for finding in notes],
-            }
-        )
+        told = {"whole": not faults, "segments": len(checked), "events": events, "lives": len(lives)}
+        say_json({**told, "faults": [_as_json(one) for one in faults], "notes": [_as_json(one) for one in notes]})
     else:
-        _print(checked, faults, notes)
+        for word, findings in (("fault", faults), ("note", notes)):
+            for finding in findings:
+                say(f"{word}: {finding.text}")
+        what = (
+            f"{_many(len(checked), 'segment')} of {_many(len(lives), 'process', 'processes')}, {_many(events, 'event')}"
+        )
+        say(f"{what}: {_many(len(faults), 'fault')}" if faults else f"{what}: nothing is missing or altered")
     return BROKEN if faults else WHOLE
 
 
@@ -62,19 +60,6 @@ def _check(paths: Sequence[Path]) -> list[CheckedSegment]:
     if shown:
         print("\r     \r", end="", file=sys.stderr, flush=True)
     return checked
-
-
-def _print(checked: Sequence[CheckedSegment], faults: Sequence[AuditFinding], notes: Sequence[AuditFinding]) -> None:
-    for word, findings in (("fault", faults), ("note", notes)):
-        for finding in findings:
-            say(f"{word}: {finding.text}")
-    events, lives = sum(each.events for each in checked), _lives(checked)
-    what = f"{_many(len(checked), 'segment')} of {_many(lives, 'process', 'processes')}, {_many(events, 'event')}"
-    say(f"{what}: {_many(len(faults), 'fault')}" if faults else f"{what}: nothing is missing or altered")
-
-
-def _lives(checked: Sequence[CheckedSegment]) -> int:
-    return len({each.start.boot_id for each in checked if each.start is not None})
 
 
 def _as_json(finding: AuditFinding) -> dict[str, str]:

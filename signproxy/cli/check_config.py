@@ -13,14 +13,14 @@ from urllib.parse import SplitResult, urlsplit
 from signproxy.cli import serve
 from signproxy.cli.terminal import complain, say, say_json
 from signproxy.config.advice import advice
+from signproxy.config.load import SettingsSource
 from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
-from signproxy.config.source import SettingsSource
 from signproxy.credentials.bindings import unused_bindings
-from signproxy.diagnosis import Diagnosis, Urgency, diagnosed, worst_first
+from signproxy.diagnosis import Diagnosis, Urgency, advised, diagnosed, worst_first
 from signproxy.errors import Finding, Invalid, SettingsInvalid
 from signproxy.policy.state import PolicyState
-from signproxy.server.process import build, process
+from signproxy.server.process import build, process_setup
 from signproxy.server.process.seals import secrets_of
 from signproxy.server.process.sockets import unix_problems
 from signproxy.server.process.tls import load_certificate
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     settings = None if source is None else _tried(source.load, found)
     if source is not None and settings is not None:
         state = check(settings, found)
-        found += diagnosed(_warnings(source, settings, state, found), Urgency.LOOK)
+        found += _warnings(source, settings, state, tuple(found))
     valid = all(each.weight is Urgency.LOOK for each in found)
     if options.json:
         rev = None if state is None else state.rev
@@ -70,7 +70,7 @@ def check(settings: Settings, found: list[Diagnosis]) -> PolicyState | None:
     if settings.sightings.file and not os.access(Path(settings.sightings.file).parent, os.W_OK | os.X_OK):
         problem = f"{str(Path(settings.sightings.file).parent)!r} is no directory that can be written"
         found.append(Diagnosis(problem, where=("", "sightings.file")))
-    _tried(lambda: process.loop_factory(settings.loop), found)
+    _tried(lambda: process_setup.loop_factory(settings.loop), found)
     _check_listener("listen", settings.listen, urlsplit(settings.advertised_url), found)
     if settings.admin.enabled:
         _check_listener("admin", settings.admin, None, found)
@@ -98,17 +98,18 @@ def _check_listener(
     certificate = _tried(lambda: load_certificate(where.tls, section), found)
     if certificate is None:
         return
-    found += diagnosed(certificate.warnings, Urgency.LOOK)
+    found += certificate.warnings
     if url is not None and url.scheme == "https" and url.hostname and not certificate.covers(url.hostname):
         problem = f"the certificate is not good for {url.hostname!r}, to which clients are sent"
-        found.append(Diagnosis(problem, weight=Urgency.LOOK, where=("", f"{section}.tls.cert_file")))
+        found.append(advised(f"{section}.tls.cert_file", problem))
 
 
 def _warnings(
     source: SettingsSource, settings: Settings, state: PolicyState | None, found: Iterable[Diagnosis]
-) -> Iterator[Finding]:
-    told = {each.where[-1] for each in found if each.weight is Urgency.WRONG}
-    yield from (warning for warning in advice(settings, source.file) if not warning.path or warning.path not in told)
+) -> Iterator[Diagnosis]:
+    # What is about no path is always worth its word.
+    told = {each.where[-1] for each in found if each.weight is Urgency.WRONG} - {""}
+    yield from (warning for warning in advice(settings, source.file) if warning.where[-1] not in told)
     if state is not None:
         storages = [storage for catalog in state.catalogs.values() for storage in catalog.storages.values()]
         yield from unused_bindings(storages, build.bindings(settings), path="storages")
@@ -140,27 +141,22 @@ async def _make_providers(settings: Settings) -> None:
         raise SettingsInvalid(findings)
 
 
-def _audit_faults(settings: Settings) -> Iterable[Finding]:
+def _audit_faults(settings: Settings) -> Iterator[Finding]:
     audit = settings.audit
     if audit.sink is AuditSinkKind.SEGMENTS:
-        yield from _directory_faults(settings)
-    if audit.sink is not AuditSinkKind.FILE:
-        return
-    file = Path(audit.path)
-    if file.is_dir():
-        yield Finding("", "audit.path", f"{str(file)!r} is a directory")
-    elif not os.access(file if file.exists() else file.parent, os.W_OK):
-        yield Finding("", "audit.path", f"{str(file)!r} cannot be written")
-
-
-def _directory_faults(settings: Settings) -> Iterable[Finding]:
-    directory = Path(settings.audit.directory)
-    # It is made where it is missing, as a whole path.
-    there = next((path for path in (directory, *directory.absolute().parents) if path.exists()), Path("/"))
-    if not there.is_dir():
-        yield Finding("", "audit.directory", f"{str(there)!r} is no directory")
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield Finding("", "audit.directory", f"{str(there)!r} cannot be written")
+        directory = Path(audit.directory)
+        # It is made where it is missing, as a whole path.
+        there = next((path for path in (directory, *directory.absolute().parents) if path.exists()), Path("/"))
+        if not there.is_dir():
+            yield Finding("", "audit.directory", f"{str(there)!r} is no directory")
+        elif not os.access(there, os.W_OK | os.X_OK):
+            yield Finding("", "audit.directory", f"{str(there)!r} cannot be written")
+    elif audit.sink is AuditSinkKind.FILE:
+        file = Path(audit.path)
+        if file.is_dir():
+            yield Finding("", "audit.path", f"{str(file)!r} is a directory")
+        elif not os.access(file if file.exists() else file.parent, os.W_OK):
+            yield Finding("", "audit.path", f"{str(file)!r} cannot be written")
 
 
 def _summary(state: PolicyState) -> str:

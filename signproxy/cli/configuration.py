@@ -6,7 +6,7 @@ import argparse
 import os
 
 from signproxy.config import Settings
-from signproxy.config.source import SettingsSource
+from signproxy.config.load import SettingsSource
 from signproxy.errors import Finding, SettingsInvalid
 
 CONFIG_VARIABLE = "SIGNPROXY_CONFIG"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,7 +16,7 @@ from signproxy.catalog.upstream_spec import UpstreamSpec
 from signproxy.catalog.upstreams import Bound
 from signproxy.cli import configuration
 from signproxy.cli.partial_inventory import PartialInventory
-from signproxy.cli.terminal import complain, say
+from signproxy.cli.terminal import complain, say, write_whole
 from signproxy.config import Settings
 from signproxy.errors import Finding, Invalid, Refused, nearest
 from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
@@ -25,7 +24,8 @@ from signproxy.inventory.learned.claims import Unbelieved, location_in, place_of
 from signproxy.inventory.learned.registry import Holding, LocationRegistry, Registration, Shelf, Stocktaking
 from signproxy.inventory.learned.sighting import TableFacts
 from signproxy.model import NAMESPACE_SEPARATOR, TableId
-from signproxy.policy.catalog import Catalog, Overlap, Place
+from signproxy.policy.catalog import Catalog, Overlap
+from signproxy.policy.table import Place
 from signproxy.sealing import Purpose, Sealer
 from signproxy.server.process import build
 from signproxy.server.process.inventory_keeper import digest_of_upstream
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             say(f"{settings.sightings.file}: {len(partial.tables):,} tables of catalog {catalog.name}")
         if options.output:
             lines, left_out = _lines(catalog, taken, partial.tables)
-            _write(Path(options.output), lines)
+            write_whole(Path(options.output), (line + b"\n" for line in lines))
             say(f"{options.output}: {len(lines):,} tables of catalog {catalog.name}, {left_out:,} left out")
         partial.finish()
     return INCOMPLETE if left_out else DONE
@@ -162,24 +162,10 @@ def _properties(
 
 
 def _place(catalog: Catalog, text: str) -> Place | None:
-    learning = catalog.learning
-    if learning is None or location_in(text) is None:
+    if catalog.learning is None or location_in(text) is None:
         return None
-    found = place_of(catalog, learning, text)
+    found = place_of(catalog, text)
     return None if isinstance(found, Unbelieved) else found[1]
-
-
-def _write(path: Path, lines: Iterable[bytes]) -> None:
-    """Write the file whole or not at all: a server that watches its policy reads it at any moment."""
-    fresh = path.with_name(f".{path.name}.new")
-    try:
-        with fresh.open("wb") as file:
-            file.writelines(line + b"\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError as error:
-        raise Invalid([Finding(str(path), "", f"cannot be written: {error.strerror}")]) from None
 
 
 def _spec(settings: Settings, catalog: str) -> UpstreamSpec:

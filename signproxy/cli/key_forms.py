@@ -60,23 +60,16 @@ def variables(key: Key, endpoint: KeyEndpoint) -> Iterator[str]:
 
 def members(key: Key) -> dict[str, object]:
     """Return the key as the server told it."""
-    return {
-        "access-key-id": key.access_key_id,
-        "secret-access-key": key.secret_access_key,
-        **({"session-token": key.session_token} if key.session_token else {}),
-        "expires-at": key.expires_at,
-    }
+    return _named(key, "access-key-id", "secret-access-key", "session-token", "expires-at")
 
 
 def process(key: Key) -> dict[str, object]:
     """Return the key as a `credential_process` of AWS' SDKs has to print it."""
-    return {
-        "Version": 1,
-        "AccessKeyId": key.access_key_id,
-        "SecretAccessKey": key.secret_access_key,
-        **({"SessionToken": key.session_token} if key.session_token else {}),
-        "Expiration": key.expires_at,
-    }
+    return {"Version": 1, **_named(key, "AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")}
+
+
+def _named(key: Key, *names: str) -> dict[str, object]:
+    return {name: part for name, part in zip(names, key, strict=True) if part}
 
 
 def profile(name: str, words: Sequence[str], endpoint: KeyEndpoint) -> Iterator[str]:

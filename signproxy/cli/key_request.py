@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from signproxy.config.loopback import is_loopback
+from signproxy.config.addresses import is_loopback
 from signproxy.errors import Finding, Invalid
 from signproxy.outbound.blocking import HTTPException, http_connection
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
 
 ROUTE = "v1/s3-keys"
 TIMEOUT = 10.0
@@ -21,7 +18,8 @@ TIMEOUT = 10.0
 
 MAX_ANSWER = 64 * 1024
 
-_URL = re.compile(r"https?://[0-9A-Za-z.\-_\[\]:]+(?:/[!\"$->A-~]*)?")
+# No user, who might bring a password, and no query, which would end up before each route.
+SERVER_URL = re.compile(r"https?://[0-9A-Za-z.\-_\[\]:]+(?:/[!\"$->A-~]*)?")
 
 _PARTS = ("access-key-id", "secret-access-key", "expires-at")
 _TOKEN = "session-token"  # noqa: S105 - the name of a member
@@ -48,7 +46,7 @@ class KeyRefusal(NamedTuple):
 
 def address_of(url: str) -> SplitResult:
     """Return the parts of a server's URL. Raise Invalid for what is none."""
-    if not _URL.fullmatch(url):
+    if not SERVER_URL.fullmatch(url):
         # Not shown: it may hold a password.
         raise Invalid([Finding("command line", "--url", "http(s)://HOST:PORT without user and query expected")])
     try:
@@ -69,7 +67,8 @@ def ask(address: SplitResult, token: str, asked: Mapping[str, object], ca_file: 
     if not token.isascii() or not token.isprintable():
         raise Invalid([Finding("token", "", "holds characters that no token has")])
     try:
-        connection = _connection(address, ca_file)
+        host = address.hostname or ""
+        connection = http_connection(address.scheme, host, address.port, timeout=TIMEOUT, ca_file=ca_file)
         try:
             connection.request(
                 "POST",
@@ -85,10 +84,6 @@ def ask(address: SplitResult, token: str, asked: Mapping[str, object], ca_file: 
     except (OSError, HTTPException, UnicodeError) as error:
         told = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
         return KeyRefusal(f"{address.netloc}: {told}")
-
-
-def _connection(address: SplitResult, ca_file: str) -> HTTPConnection:
-    return http_connection(address.scheme, address.hostname or "", address.port, timeout=TIMEOUT, ca_file=ca_file)
 
 
 def _read(status: int, content: bytes) -> Key | KeyRefusal:

@@ -94,18 +94,14 @@ def asked_of(options: argparse.Namespace) -> dict[str, object]:
     """Return what the server is asked. Raise Invalid for a scope that is none."""
     if options.table is not None and options.namespace is None:
         raise Invalid([Finding("command line", "--table", "goes with --namespace")])
-    asked: dict[str, object] = {}
-    if options.catalog is not None:
-        asked["catalog"] = options.catalog
-    if options.namespace is not None:
-        asked["namespace"] = options.namespace.split(".")
-    if options.table is not None:
-        asked["table"] = options.table
-    if options.seconds is not None:
-        asked["seconds"] = max(1, int(options.seconds))
-    if options.without_token:
-        asked["without-token"] = True
-    return asked
+    asked = {
+        "catalog": options.catalog,
+        "namespace": None if options.namespace is None else options.namespace.split("."),
+        "table": options.table,
+        "seconds": None if options.seconds is None else max(1, int(options.seconds)),
+        "without-token": options.without_token or None,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def command_of(options: argparse.Namespace, token: TokenSource) -> Sequence[str]:

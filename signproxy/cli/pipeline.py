@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from datetime import date
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
 from signproxy.cli.terminal import complain
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.days import Days
-from signproxy.pipeline.job import Exit, Job, Severity
-from signproxy.pipeline.registry import JOBS
+from signproxy.pipeline.job import JOBS, Days, Exit, Job, Severity
 
 if TYPE_CHECKING:
-    from signproxy.pipeline.job import Outcome
+    from signproxy.pipeline.job import JobOutcome
     from signproxy.pipeline.runs import RunRecord
 
 WAREHOUSE = "warehouse"
@@ -29,12 +27,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         below = jobs.add_parser(one.name, help=one.summary, description=one.summary, allow_abbrev=False)
         _common(below)
         for option in one.options:
+            default = "" if option.default in (None, "") else f" (default: {option.default})"
+            below.add_argument(option.flag, help=option.help + default, type=option.type, default=option.default)
+        for flag in one.removed:
             below.add_argument(
-                option.flag, help=_with_default(option.help, option.default), type=option.type, default=option.default
-            )
-        for flag, instead in one.removed.items():
-            below.add_argument(
-                flag, action=_Removed, nargs="?", const=instead, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+                flag, action=_Removed, nargs="?", const=one.instead, default=argparse.SUPPRESS, help=argparse.SUPPRESS
             )
         below.set_defaults(chosen=one)
 
@@ -44,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     one: Job = options.chosen
     try:
         # Only now: what lists the jobs, and the help, do without Spark.
-        from signproxy.pipeline.launch import launch
+        from signproxy.pipeline.runs import launch
         from signproxy.pipeline.session import SessionOptions
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("signproxy"):
@@ -105,10 +102,6 @@ class _Removed(argparse.Action):
         parser.error(f"{option_string}: {self.const}")
 
 
-def _with_default(text: str, default: Any) -> str:
-    return text if default in (None, "") else f"{text} (default: {default})"
-
-
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -116,14 +109,14 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _exit(record: RunRecord, outcome: Outcome, fail_on: str | None) -> Exit:
+def _exit(record: RunRecord, outcome: JobOutcome, fail_on: str | None) -> Exit:
     if record.exit or fail_on is None:
         return Exit(record.exit)
     worst = max((Severity[word.upper()] for word in outcome.severities), default=None)
     return Exit.FINDINGS if worst is not None and worst >= Severity[fail_on.upper()] else Exit.OK
 
 
-def _tell(record: RunRecord, outcome: Outcome, *, as_json: bool) -> None:
+def _tell(record: RunRecord, outcome: JobOutcome, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(msgspec.to_builtins(record), sort_keys=True))
         return

@@ -7,7 +7,6 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,16 +15,15 @@ from typing import IO
 import msgspec
 
 from signproxy.cli import configuration
+from signproxy.cli.terminal import write_whole
 from signproxy.config import Settings
 from signproxy.documents import decode, load_yaml
-from signproxy.errors import Finding, Invalid
 from signproxy.identity.opaque import STATIC_ISSUER
 from signproxy.inventory.declared.build import build_state
 from signproxy.inventory.declared.catalog_draft import levels_of
 from signproxy.inventory.declared.document import GrantEntry, PolicyDocument
 from signproxy.inventory.declared.findings import Findings
-from signproxy.inventory.declared.ndjson import read_inventory
-from signproxy.inventory.declared.snapshot import Snapshot, read_consistently
+from signproxy.inventory.declared.snapshot import FileSnapshot, read_consistently, read_inventory
 from signproxy.inventory.declared.source import accept_bindings
 from signproxy.model import NAMESPACE_SEPARATOR
 from signproxy.policy.state import PolicyState
@@ -33,59 +31,9 @@ from signproxy.server.process.build import single_issuer
 
 EXPORT_SCHEMA = "signproxy.policy-export/1"
 
-_LINES = 4096
-"""Lines that are written together."""
 
-
-class _Line(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind"):
-    """What a line has in common with others: its kind, and that what is empty is left out."""
-
-
-class ExportedPolicy(_Line, frozen=True, gc=False, omit_defaults=True, tag="policy"):
-    """The first line: which policy it is, and when it was looked at."""
-
-    schema: str
-    policy_rev: str
-    exported_at: str
-
-
-class ExportedPrincipal(_Line, frozen=True, gc=False, omit_defaults=True, tag="principal"):
-    """A principal that the policy declares, under the name that audit events use."""
-
-    principal: str
-    roles: tuple[str, ...] = ()
-    mode: str = "enforce"
-
-
-class ExportedTable(_Line, frozen=True, gc=False, omit_defaults=True, tag="table"):
-    """A table with a location; those that only an upstream knows are not in a policy."""
-
-    catalog: str
-    namespace: str
-    table: str
-    uuid: str = ""
-    locations: tuple[str, ...] = ()
-
-
-class ExportedGrant(_Line, frozen=True, gc=False, omit_defaults=True, tag="grant"):
-    """One privilege that one catalog role has on one securable, for one principal that the role reaches.
-
-    Without `principal` it is for callers whose token brings `principal_role`; without that, too, no principal has it.
-    """
-
-    grant_id: str
-    via_role: str
-    privilege: str
-    resource: str
-    """As `rule_id` of audit events names it: `namespace:lake.sales`."""
-    catalog: str
-    principal: str = ""
-    principal_role: str = ""
-    namespace: str = ""
-    table: str = ""
-    volume: str = ""
-    granted_at: str = ""
-    """Not known to a policy; an export that is written another way may have it."""
+Line = dict[str, object]
+"""A line of an export: its kind, and what is known; what is empty is left out."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,57 +50,46 @@ def run(options: argparse.Namespace) -> int:
         read_consistently(Path(settings.policy.path), lambda snapshot: _spool(snapshot, settings, now, spool))
         spool.seek(0)
         if options.output:
-            _write(Path(options.output), spool)
+            write_whole(Path(options.output), spool)
         else:
             sys.stdout.flush()
             shutil.copyfileobj(spool, sys.stdout.buffer)
     return 0
 
 
-def lines(snapshot: Snapshot, state: PolicyState, issuer: str, exported_at: str) -> Iterator[_Line]:
-    """Yield every line; `state` is what the snapshot's files declare. `issuer` is that of bare names."""
-    yield ExportedPolicy(EXPORT_SCHEMA, state.rev, exported_at)
+def lines(snapshot: FileSnapshot, state: PolicyState, issuer: str, exported_at: str) -> Iterator[Line]:
+    """Yield every line; `state` is what the snapshot's files declare. `issuer` is that of bare names.
+
+    The first says which policy it is, and when it was looked at. Then come the principals that the policy declares,
+    under the names that audit events use; the tables with locations, for those that only an upstream knows are not in a
+    policy; and each grant for each principal that has it.
+    """
+    yield _line("policy", schema=EXPORT_SCHEMA, policy_rev=state.rev, exported_at=exported_at)
     for name, roles in state.principals.items():
-        yield ExportedPrincipal(full_name(name, issuer), roles, "observe" if name in state.observed else "enforce")
+        mode = "observe" if name in state.observed else ""
+        yield _line("principal", principal=full_name(name, issuer), roles=roles, mode=mode)
     for catalog in state.catalogs.values():
         for table in catalog.tables():
-            places = tuple(str(place) for place in table.places)
-            yield ExportedTable(table.id.catalog, table.id.namespace, table.id.name, table.uuid, places)
+            places = [str(place) for place in table.places]
+            named = {"catalog": table.id.catalog, "namespace": table.id.namespace, "table": table.id.name}
+            yield _line("table", **named, uuid=table.uuid, locations=places)
     holders = _holders(state, issuer)
     for entry in _entries(snapshot):
         yield from _grants(entry, entry.catalog or state.default_catalog, holders)
 
 
-def _spool(snapshot: Snapshot, settings: Settings, now: str, spool: IO[bytes]) -> None:
+def _spool(snapshot: FileSnapshot, settings: Settings, now: str, spool: IO[bytes]) -> None:
     state = build_state(snapshot, epoch=0, check_bindings=accept_bindings, single_issuer=single_issuer(settings))
     issuer = issuer_of(settings)
-    encoder = msgspec.json.Encoder()
+    encode = msgspec.json.Encoder().encode
     spool.seek(0)
     spool.truncate()
-    held: list[_Line] = []
-    for line in lines(snapshot, state, issuer, now):
-        held.append(line)
-        if len(held) >= _LINES:
-            spool.write(encoder.encode_lines(held))
-            held.clear()
-    spool.write(encoder.encode_lines(held))
+    spool.writelines(encode(line) + b"\n" for line in lines(snapshot, state, issuer, now))
 
 
 def issuer_of(settings: Settings) -> str:
     """Return the issuer of names that leave it out, which only a policy for one issuer may."""
     return next(iter(settings.identity.issuers), STATIC_ISSUER)
-
-
-def _write(path: Path, spool: IO[bytes]) -> None:
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as out:
-            shutil.copyfileobj(spool, out)
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise Invalid([Finding(str(path), "", f"cannot be written: {error.strerror}")]) from None
 
 
 _Holders = dict[tuple[str, str], list[tuple[str, str]]]
@@ -175,7 +112,7 @@ def _holders(state: PolicyState, issuer: str) -> _Holders:
     return holders
 
 
-def _entries(snapshot: Snapshot) -> Iterator[GrantEntry]:
+def _entries(snapshot: FileSnapshot) -> Iterator[GrantEntry]:
     """Yield the grants as they are written: the state has them merged, with all that they imply."""
     named: list[str] = []
     for file, content in snapshot.documents():
@@ -189,24 +126,25 @@ def _entries(snapshot: Snapshot) -> Iterator[GrantEntry]:
                     yield line
 
 
-def _grants(entry: GrantEntry, catalog: str, holders: _Holders) -> Iterator[ExportedGrant]:
+def _grants(entry: GrantEntry, catalog: str, holders: _Holders) -> Iterator[Line]:
+    """Yield one privilege after the other that one catalog role has on one securable, for each principal.
+
+    Without `principal` it is for callers whose token brings `principal_role`; without that, too, no principal has it.
+    """
     levels = () if entry.namespace is None else levels_of(entry.namespace)
+    # As `rule_id` of audit events names it: `namespace:lake.sales`.
     resource = resource_of(catalog, levels, entry.table or "", entry.volume or "")
-    namespace = NAMESPACE_SEPARATOR.join(levels)
+    place = {"namespace": NAMESPACE_SEPARATOR.join(levels), "table": entry.table, "volume": entry.volume}
     for principal, principal_role in holders.get((catalog, entry.role)) or [("", "")]:
         for privilege in entry.privileges:
-            yield ExportedGrant(
-                grant_id=_id(principal, principal_role, entry.role, privilege, resource),
-                via_role=entry.role,
-                privilege=privilege,
-                resource=resource,
-                catalog=catalog,
-                principal=principal,
-                principal_role=principal_role,
-                namespace=namespace,
-                table=entry.table or "",
-                volume=entry.volume or "",
-            )
+            identity = _id(principal, principal_role, entry.role, privilege, resource)
+            granted = {"grant_id": identity, "via_role": entry.role, "privilege": privilege, "resource": resource}
+            held = {"catalog": catalog, "principal": principal, "principal_role": principal_role}
+            yield _line("grant", **granted, **held, **place)
+
+
+def _line(kind: str, **known: object) -> Line:
+    return {"kind": kind, **{name: value for name, value in known.items() if value}}
 
 
 def resource_of(catalog: str, levels: tuple[str, ...], table: str, volume: str) -> str:

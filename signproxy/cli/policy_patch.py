@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+from msgspec.structs import replace
 
 from signproxy.cli import configuration
 from signproxy.cli.policy_edit import PATCH_SCHEMA, Editor, Patch
@@ -19,7 +20,7 @@ from signproxy.config import Settings
 from signproxy.documents import decode, load_yaml
 from signproxy.errors import Finding, Invalid
 from signproxy.inventory.declared.document import PolicyDocument
-from signproxy.inventory.declared.snapshot import Snapshot, read_consistently
+from signproxy.inventory.declared.snapshot import FileSnapshot, read_consistently
 from signproxy.policy.state import PolicyState
 from signproxy.server.process import build
 
@@ -37,7 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Patch a copy, check it as a start would, and show or keep it."""
     settings = configuration.settings_of(options)
-    patch = _patch_of(options.patch)
+    name = options.patch
+    patch = decode(Patch, load_yaml(read_input(name, MAX_PATCH_BYTES), name), file=name)
+    if patch.schema != PATCH_SCHEMA:
+        raise Invalid([Finding(name, "schema", f"{PATCH_SCHEMA} expected")])
     state = build.policy_source(settings).load(0)
     if patch.policy_rev and patch.policy_rev != state.rev:
         complain(f"warning: the patch is of policy {patch.policy_rev}, and this is {state.rev}")
@@ -48,9 +52,9 @@ def run(options: argparse.Namespace) -> int:
     with TemporaryDirectory() as temporary:
         copy = Path(temporary) / "policy"
         editor = read_consistently(path, lambda snapshot: _write(snapshot, settings, state, patch, copy))
-        patched = _with_policy(settings, copy if path.is_dir() else copy / path.name)
+        policy = replace(settings.policy, path=str(copy if path.is_dir() else copy / path.name))
         # What a start would refuse is not shown as something to adopt.
-        rev = build.policy_source(patched).load(0).rev
+        rev = build.policy_source(replace(settings, policy=policy)).load(0).rev
         for what in editor.missing():
             complain(f"warning: {what}")
         if output is not None:
@@ -64,19 +68,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _patch_of(name: str) -> Patch:
-    patch = decode(Patch, load_yaml(read_input(name, MAX_PATCH_BYTES), name), file=name)
-    if patch.schema != PATCH_SCHEMA:
-        raise Invalid([Finding(name, "schema", f"{PATCH_SCHEMA} expected")])
-    return patch
-
-
-def _with_policy(settings: Settings, path: Path) -> Settings:
-    policy = msgspec.structs.replace(settings.policy, path=str(path))
-    return msgspec.structs.replace(settings, policy=policy)
-
-
-def _write(snapshot: Snapshot, settings: Settings, state: PolicyState, patch: Patch, copy: Path) -> Editor:
+def _write(snapshot: FileSnapshot, settings: Settings, state: PolicyState, patch: Patch, copy: Path) -> Editor:
     """Write the patched files anew; what a former reading left is gone."""
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -13,9 +14,8 @@ import yaml
 from signproxy.cli import serve
 from signproxy.cli.terminal import complain, say, say_json
 from signproxy.config.effective import MASK, Leaf, Plain, Tree, defaults, effective
-from signproxy.config.load import merge
+from signproxy.config.load import digest_of, merge
 from signproxy.config.settings import Settings
-from signproxy.config.source import digest_of
 from signproxy.documents import child, load_yaml
 from signproxy.errors import DocumentInvalid
 
@@ -98,18 +98,12 @@ def _member(member: Tree, depth: int) -> Iterator[str]:
 
 def _plain(value: Plain) -> str:
     match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
         case str():
             return _scalar(value)
         case list():
-            return f"[{', '.join(_scalar(each) if isinstance(each, str) else str(each) for each in value)}]"
-        case dict():
-            return "{}"
+            return f"[{', '.join(map(_plain, value))}]"
         case _:
-            return str(value)
+            return json.dumps(value)
 
 
 def _scalar(text: str) -> str:

@@ -16,7 +16,7 @@ from signproxy.errors import Finding, Invalid, Refused, nearest
 from signproxy.identity.opaque import STATIC_ISSUER
 from signproxy.model import BY_LOCATION, NAMESPACE_SEPARATOR, NamedTable, Principal, Target
 from signproxy.policy.state import PolicyState
-from signproxy.s3.forwarded import ForwardWire
+from signproxy.s3.forward_wire import ForwardWire
 from signproxy.s3.request import WireRequest
 from signproxy.s3.uri import split_uri
 
@@ -129,11 +129,10 @@ def principal_of(question: ExplainRequest, settings: Settings) -> Principal:
 
 def wire_of(question: ExplainRequest, state: PolicyState) -> WireRequest:
     """Return the S3 request as the client would describe it; a region that is left out is the storage's own."""
-    headers = {name: [value] if isinstance(value, str) else list(value) for name, value in question.headers.items()}
     return WireRequest(
         method=question.method,
         uri=question.uri,
-        headers=headers,
+        headers=_listed(question),
         region=question.region or _region(question.uri, state),
         body=question.body,
     )
@@ -143,11 +142,7 @@ def forwarded_of(question: ExplainRequest) -> ForwardWire:
     """Return the request as the S3 listener would hand it on; the key is percent-encoded, as clients send it."""
     path, mark, query = question.uri.removeprefix(_TO_BE_FORWARDED).partition("?")
     bucket, _, key = path.partition("/")
-    named = [
-        (name, value)
-        for name, values in question.headers.items()
-        for value in ([values] if isinstance(values, str) else values)
-    ]
+    named = [(name, value) for name, values in _listed(question).items() for value in values]
     return ForwardWire(
         method=question.method,
         bucket=bucket,
@@ -157,6 +152,10 @@ def forwarded_of(question: ExplainRequest) -> ForwardWire:
         names=tuple(name for name, _ in named),
         body=None if question.body is None else question.body.encode(),
     )
+
+
+def _listed(question: ExplainRequest) -> dict[str, list[str]]:
+    return {name: [value] if isinstance(value, str) else list(value) for name, value in question.headers.items()}
 
 
 def _region(uri: str, state: PolicyState) -> str:

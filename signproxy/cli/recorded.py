@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-import msgspec
 
 from signproxy.audit.event import AuditEvent, Verdict
-from signproxy.cli.explanation import Outcome
+from signproxy.audit.unpack import MAX_LINE
+from signproxy.cli.audit_files import event_of
 from signproxy.errors import Check, Finding, Invalid, Reason
-
-MAX_LINE = 1024 * 1024
-"""A hundred times the longest event."""
+from signproxy.gate.explain import CheckResult, Explanation
 
 _REASONS = {reason.code: reason for reason in Reason}
-_decode = msgspec.json.Decoder(AuditEvent).decode
-
-
-class RecordedResult(NamedTuple):
-    """An audit event as `explain` prints it."""
-
-    checks: Sequence[tuple[Check, Outcome, str]]
-    decision: Literal["allow", "deny"]
-    reason: Reason
-    rule_id: str
-    detail: str
-    fix: str
 
 
 def find_event(event_id: str, trail: Path) -> AuditEvent:
@@ -37,7 +20,7 @@ def find_event(event_id: str, trail: Path) -> AuditEvent:
         with trail.open("rb") as lines:
             while line := lines.readline(MAX_LINE):
                 if wanted in line:
-                    event = _event(line)
+                    event = event_of(line)
                     if event is not None and event_id in (event.event_id, event.request_id):
                         return event
     except OSError as error:
@@ -45,32 +28,18 @@ def find_event(event_id: str, trail: Path) -> AuditEvent:
     raise Invalid([Finding(str(trail), "", f"has no event with the id {event_id!r}")])
 
 
-def recorded_result(event: AuditEvent) -> RecordedResult:
+def recorded_result(event: AuditEvent) -> Explanation:
     """Return what the event says of each check; raise Invalid for a reason code that this version does not know."""
     reason = _REASONS.get(event.reason)
     if reason is None:
         raise Invalid([Finding("", f"event {event.event_id}", f"reason {event.reason!r} is of another version")])
-    served = event.decision is Verdict.ALLOW
-    checks = [(check, *_outcome(check, reason, event)) for check in Check]
-    return RecordedResult(
-        checks,
-        "allow" if served else "deny",
-        reason,
-        event.rule_id,
-        event.detail,
-        "" if served else reason.value.remedy,
-    )
+    checks = tuple((check, *_outcome(check, reason, event)) for check in Check)
+    if event.decision is Verdict.ALLOW:
+        return Explanation(checks, "allow", reason, event.rule_id, event.detail)
+    return Explanation(checks, "deny", reason, event.rule_id, event.detail, reason.value.remedy)
 
 
-def _event(line: bytes) -> AuditEvent | None:
-    """Decode a line; None for one that another version wrote or that was cut off."""
-    try:
-        return _decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-def _outcome(check: Check, reason: Reason, event: AuditEvent) -> tuple[Outcome, str]:
+def _outcome(check: Check, reason: Reason, event: AuditEvent) -> tuple[CheckResult, str]:
     if reason is not Reason.ALLOWED and check == reason.check:
         return "failed", event.detail or reason.value.meaning
     if reason is not Reason.ALLOWED and check > reason.check:
@@ -80,24 +49,16 @@ def _outcome(check: Check, reason: Reason, event: AuditEvent) -> tuple[Outcome, 
 
 def _fact(check: Check, event: AuditEvent) -> str:
     """Say what the event still knows of a check that passed."""
-    match check:
-        case Check.TOKEN:
-            return f"principal {event.principal}" if event.principal else ""
-        case Check.CATALOG:
-            return f"catalog {event.catalog}" if event.catalog else ""
-        case Check.URI:
-            where = event.key or ", ".join(event.prefixes)
-            return f"bucket {event.bucket}, key {where}" if event.bucket else ""
-        case Check.OPERATION:
-            return f"{event.method} is {event.s3_op}" if event.s3_op else ""
-        case Check.TABLE:
-            volume = f"volume {event.volume}" if event.volume else ""
-            return f"table {event.namespace}.{event.table}" if event.table else volume
-        case Check.PRIVILEGE:
-            return f"policy {event.policy_rev}"
-        case Check.STORE:
-            return f"the store answered {event.upstream_status}" if event.upstream_status else ""
-        case Check.STORAGE:
-            return "accepted although it takes unsigned headers" if event.unsafe_storage else ""
-        case _:
-            return ""
+    bucket = f"bucket {event.bucket}, key {event.key or ', '.join(event.prefixes)}" if event.bucket else ""
+    volume = f"volume {event.volume}" if event.volume else ""
+    facts = {
+        Check.TOKEN: f"principal {event.principal}" if event.principal else "",
+        Check.CATALOG: f"catalog {event.catalog}" if event.catalog else "",
+        Check.URI: bucket,
+        Check.OPERATION: f"{event.method} is {event.s3_op}" if event.s3_op else "",
+        Check.TABLE: f"table {event.namespace}.{event.table}" if event.table else volume,
+        Check.PRIVILEGE: f"policy {event.policy_rev}",
+        Check.STORE: f"the store answered {event.upstream_status}" if event.upstream_status else "",
+        Check.STORAGE: "accepted although it takes unsigned headers" if event.unsafe_storage else "",
+    }
+    return facts.get(check, "")

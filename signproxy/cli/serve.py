@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from signproxy.cli import configuration
+from signproxy.config.load import SettingsSource
 from signproxy.config.settings import LogLevel, Loop
-from signproxy.config.source import SettingsSource
 from signproxy.errors import Finding, SettingsInvalid
 
 _FLAGS = {

@@ -1,10 +1,13 @@
-"""Read what a command is given and print what it found, harmless for the terminal that shows it."""
+"""Read what a command is given and write what it found, harmless for the terminal that shows it."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from signproxy.errors import Finding, Invalid
@@ -66,3 +69,18 @@ def read_token(name: str | None, limit: int) -> str:
 
 def _invalid(file: str, problem: str) -> Invalid:
     return Invalid([Finding(file, "", problem)])
+
+
+def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
+    """Put a file into its place once all of it is on the disk: a server may read it at any moment. Raise Invalid."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as out:
+            out.writelines(chunks)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise Invalid([Finding(str(path), "", f"cannot be written: {error.strerror}")]) from None

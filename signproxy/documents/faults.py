@@ -1,22 +1,40 @@
-"""Compare plain values with a msgspec type, and name every place where they differ."""
+"""Turn plain values into typed ones, or name every place where they differ from the type."""
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 from msgspec import inspect
 
-from signproxy.errors import nearest
+from signproxy.errors import DocumentInvalid, Finding, nearest
+
+T = TypeVar("T")
+
+MAX_FINDINGS = 50
+"""More than anybody mends in one go; keeps the report of a file of the wrong kind short."""
 
 Fault = tuple[str, str]
 """Path and problem."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_\-]+")
 _ARRAYS = (inspect.VarTupleType, inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.TupleType)
+_KINDS: tuple[tuple[tuple[type[inspect.Type], ...], tuple[type, ...], str], ...] = (
+    ((inspect.StructType, inspect.DictType), (dict,), "a mapping"),
+    (_ARRAYS, (list, tuple), "a list"),
+    ((inspect.BoolType,), (bool,), "true or false"),
+    ((inspect.IntType,), (int,), "a whole number"),
+    ((inspect.FloatType,), (int, float), "a number"),
+    ((inspect.StrType,), (str,), "text"),
+    ((inspect.EnumType, inspect.LiteralType), (str, int), "one of several values"),
+    ((inspect.NoneType,), (type(None),), "nothing"),
+)
+"""msgspec's kinds, the values that are of them, and what both are called."""
 _SHOWN = 40
 """Characters of a wrong value that a message repeats."""
 
@@ -144,15 +162,15 @@ def _scalar(kind: inspect.Type, data: object, path: str) -> Iterator[Fault]:
             if data not in kind.values:
                 yield path, _unlisted(data, kind.values)
         case inspect.IntType() | inspect.FloatType() if isinstance(data, int | float):
-            bounds = ((kind.ge, "at least"), (kind.gt, "more than"), (kind.le, "at most"), (kind.lt, "less than"))
-            holds = (
-                kind.ge is None or data >= kind.ge,
-                kind.gt is None or data > kind.gt,
-                kind.le is None or data <= kind.le,
-                kind.lt is None or data < kind.lt,
+            bounds = (
+                ("at least", kind.ge, operator.ge),
+                ("more than", kind.gt, operator.gt),
+                ("at most", kind.le, operator.le),
+                ("less than", kind.lt, operator.lt),
             )
-            if not all(holds):
-                allowed = " and ".join(f"{word} {bound}" for bound, word in bounds if bound is not None)
+            set_bounds = [(word, bound, holds) for word, bound, holds in bounds if bound is not None]
+            if not all(holds(data, bound) for _, bound, holds in set_bounds):
+                allowed = " and ".join(f"{word} {bound}" for word, bound, _ in set_bounds)
                 yield path, f"{data} is out of range: {allowed}"
         case inspect.StrType() if isinstance(data, str):
             yield from _length(kind.min_length, kind.max_length, len(data), path)
@@ -177,66 +195,28 @@ def _unlisted(value: object, allowed: Sequence[object]) -> str:
 
 def _fits(kind: inspect.Type, data: object) -> bool:
     """Whether the value is of the right kind, whatever it holds."""
-    match kind:
-        case inspect.StructType() | inspect.DictType():
-            return isinstance(data, dict)
-        case _ if isinstance(kind, _ARRAYS):
-            return isinstance(data, list | tuple)
-        case inspect.BoolType():
-            return isinstance(data, bool)
-        case inspect.IntType():
-            return isinstance(data, int) and not isinstance(data, bool)
-        case inspect.FloatType():
-            return isinstance(data, int | float) and not isinstance(data, bool)
-        case inspect.StrType():
-            return isinstance(data, str)
-        case inspect.EnumType() | inspect.LiteralType():
-            return isinstance(data, str | int) and not isinstance(data, bool)
-        case inspect.NoneType():
-            return data is None
-        case _:
-            return True
+    for kinds, values, _ in _KINDS:
+        if isinstance(kind, kinds):
+            # To Python, true is a number.
+            return isinstance(data, values) and (bool in values or not isinstance(data, bool))
+    return True
 
 
 def _expected(kind: inspect.Type) -> str:
     match kind:
-        case inspect.StructType() | inspect.DictType():
-            return "a mapping"
-        case _ if isinstance(kind, _ARRAYS):
-            return "a list"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.IntType():
-            return "a whole number"
-        case inspect.FloatType():
-            return "a number"
         case inspect.EnumType():
             return "one of " + ", ".join(str(member.value) for member in kind.cls)
         case inspect.LiteralType():
             return "one of " + ", ".join(str(value) for value in kind.values)
-        case inspect.NoneType():
-            return "nothing"
         case _:
-            return "text"
+            return next((word for kinds, _, word in _KINDS if isinstance(kind, kinds)), "text")
 
 
 def _got(data: object) -> str:
     """Name the kind of a value; the value itself may be a secret."""
-    match data:
-        case None:
-            return "nothing"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-        case _:
-            return type(data).__name__
+    if isinstance(data, int | float) and not isinstance(data, bool):
+        return "a number"
+    return next((word for _, values, word in _KINDS if type(data) in values), type(data).__name__)
 
 
 def _hint(kind: inspect.Type, data: object) -> str:
@@ -252,3 +232,25 @@ def _hint(kind: inspect.Type, data: object) -> str:
 def _quoted(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def decode(kind: type[T], data: object, *, file: str, path: str = "") -> T:
+    """Return plain values as `kind`, a msgspec Struct or a container of such.
+
+    Unknown keys are faults in every Struct, whatever it declares. Raise DocumentInvalid with every fault, up to
+    MAX_FINDINGS, each with its path and, for a misspelt name, the nearest known one. `path` is where `data` stands
+    in the file.
+    """
+    findings: list[Finding] = []
+    for where, problem in faults(kind, data, path):
+        if len(findings) == MAX_FINDINGS:
+            findings.append(Finding(file, "", f"more than {MAX_FINDINGS} faults; the rest is not listed"))
+            break
+        findings.append(Finding(file, where, problem))
+    if findings:
+        raise DocumentInvalid(findings)
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        # What the walk does not know of msgspec's types; a refusal all the same.
+        raise DocumentInvalid([Finding(file, path, str(error))]) from None

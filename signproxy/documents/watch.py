@@ -58,7 +58,8 @@ class FileWatch:
         if last is None:
             self._take_note(looks, looks, now)
             return ()
-        self._forget_unnamed(looks)
+        # No longer asked for, which is no change.
+        self._known = {path: known for path, known in self._known.items() if known.look.root in looks}
         new = [path for path, look in looks.items() if path not in self._known and look.root not in last]
         # Read for the first time after the last look, by a reload that it led to, and perhaps written since then.
         young = [path for path in new if _changed_at(path, looks[path]) > last_at - YOUNG_NS]
@@ -70,11 +71,6 @@ class FileWatch:
                 return ()
         self._restless = 0
         return tuple(sorted(self._take_note(differing, looks, now)))
-
-    def _forget_unnamed(self, looks: dict[Path, _Look]) -> None:
-        """Forget what is no longer asked for; that is no change."""
-        for path in [path for path, known in self._known.items() if known.look.root not in looks]:
-            del self._known[path]
 
     def _differs(self, path: Path, looks: dict[Path, _Look]) -> bool:
         known, look = self._known.get(path), looks.get(path)

@@ -48,34 +48,29 @@ from signproxy.pipeline.matching import (
 )
 from signproxy.pipeline.neighbours import by_neighbour
 from signproxy.pipeline.s3log.rows import Quality
+from signproxy.pipeline.schemas import table
 from signproxy.pipeline.signature_uses import with_uses
 
-OUT = (
-    *("request_key", "class", "event_id", "principal", "effective_principal", "catalog", "namespace", "table", "ts"),
-    *("bucket", "key", "method", "op", "status", "bytes_sent", "application", "query_id", "rule_id", "policy_rev"),
-    *("source", "event_date", "request_id", "stamp", "remote_ip", "requester", "error", "way", "event_ts", "event_ip"),
-    *("event_key", "event_method", "decision", "expires_at", "age_seconds", "faults", "object_size", "decided_at"),
-)
-
+OUT = table("access_attribution").columns.names
 
 Keep = Callable[[DataFrame], DataFrame]
 """Keeps what is read more than once from being computed more than once."""
 
 
-def _as_it_is(frame: DataFrame) -> DataFrame:
-    return frame
-
-
 def attribution(
-    events: DataFrame, requests: DataFrame, known: KnownRequesters = NONE_KNOWN, *, keep: Keep = _as_it_is
+    events: DataFrame, requests: DataFrame, known: KnownRequesters = NONE_KNOWN, *, keep: Keep = lambda frame: frame
 ) -> DataFrame:
     """Return each request once, with its class, the decision behind it, and what is wrong with the two together."""
     asked = _asked(requests)
-    happened = _happened(events)
+    happened = events.where(F.col("kind").isin("sign", "forward", "vend", "refresh")).select(
+        *(F.col(name).alias(f"e_{name}") for name in EVENT)
+    )
     is_stamped = (F.col("e_kind") == "sign") | ((F.col("e_kind") == "forward") & F.col("e_stamped"))
     stamped = keep(_by_stamp(asked, happened.where(is_stamped)))
     held = stamped.where(F.col("class").isNotNull())
-    rest = stamped.where(F.col("class").isNull()).unionByName(_unstamped(asked, stamped))
+    plain = asked.where(F.col("stamp").isNull()).dropDuplicates(["request_key"])
+    unstamped = plain.select(*REQUEST, *(F.lit(False).alias(name) for name in MARKS))
+    rest = stamped.where(F.col("class").isNull()).unionByName(unstamped, allowMissingColumns=True)
     forwarded = _by_request_id(rest, happened.where(F.col("e_kind") == "forward"))
     vended = _by_session(forwarded, happened.where(F.col("e_kind").isin("vend", "refresh")), known)
     left = by_neighbour(keep(_by_name(vended, known)), happened, known)
@@ -119,12 +114,6 @@ def _asked(requests: DataFrame) -> DataFrame:
     return whole.unionByName(parts)
 
 
-def _happened(events: DataFrame) -> DataFrame:
-    return events.where(F.col("kind").isin("sign", "forward", "vend", "refresh")).select(
-        *(F.col(name).alias(f"e_{name}") for name in EVENT)
-    )
-
-
 # the exact joins
 
 
@@ -133,6 +122,9 @@ def _by_stamp(asked: DataFrame, signed: DataFrame) -> DataFrame:
     bearing = asked.where(F.col("stamp").isNotNull())
     joined = bearing.join(signed, bearing.stamp == signed.e_event_id, "left")
     theirs, ours = F.col("access_key_id"), F.nullif("e_access_key_id", F.lit(""))
+    # The request of a bulk delete has no key, though its event names the first.
+    one_key = F.when(F.coalesce("e_key_count", F.lit(0)) > 0, F.lit("")).otherwise(F.coalesce("e_key", F.lit("")))
+    same_key = F.coalesce("m_key", F.lit("")) == one_key
     # A list of buckets is of none.
     same_bucket = F.coalesce("m_bucket", F.lit("")) == F.coalesce("e_bucket", F.lit(""))
     # The store itself said to signproxy that it is this one, however its log writes the key.
@@ -140,7 +132,7 @@ def _by_stamp(asked: DataFrame, signed: DataFrame) -> DataFrame:
     judged = joined.withColumns(
         {
             "exists": F.col("e_event_id").isNotNull(),
-            "same_key": same_request | (same_bucket & _same_key()),
+            "same_key": same_request | (same_bucket & same_key),
             "same_method": same_request | no_null(F.col("m_method") == F.col("e_method")),
             # Where both sides name the access key that signed it; S3's own log does not.
             "same_signer": theirs.isNull() | ours.isNull() | theirs.endswith(ours),
@@ -172,22 +164,6 @@ def _told_id() -> Column:
     """Return the id that the store gave to a forwarded request; null where its answer was lost."""
     # Some stores send the header twice, which clients join by a comma.
     return F.nullif(F.trim(F.substring_index("e_upstream_request_id", ",", 1)), F.lit(""))
-
-
-def _same_key() -> Column:
-    """Whether the keys are the same; the request of a bulk delete has none, though its event names the first."""
-    of_event = F.when(F.coalesce("e_key_count", F.lit(0)) > 0, F.lit("")).otherwise(F.coalesce("e_key", F.lit("")))
-    return F.coalesce("m_key", F.lit("")) == of_event
-
-
-def _unstamped(asked: DataFrame, like: DataFrame) -> DataFrame:
-    plain = asked.where(F.col("stamp").isNull()).dropDuplicates(["request_key"])
-    lacking = {
-        name: F.lit(False) if name in MARKS else F.lit(None).cast(like.schema[name].dataType)
-        for name in COLUMNS
-        if name not in REQUEST
-    }
-    return plain.withColumns(lacking).select(*COLUMNS)
 
 
 def _by_request_id(rest: DataFrame, forwarded: DataFrame) -> DataFrame:
@@ -260,6 +236,8 @@ def _with_faults(rows: DataFrame, known: KnownRequesters) -> DataFrame:
     is_forwarded = no_null(F.col("e_kind") == "forward")
     # A sidecar's loopback, or an address behind a gateway, is not compared with the one that the store sees.
     both = F.col("remote_ip").isNotNull() & ~F.coalesce("e_remote_ip", F.lit("")).rlike(LOOPBACK)
+    # A forwarded request comes from signproxy's own address.
+    is_elsewhere = ~is_forwarded & both & (F.col("remote_ip") != F.col("e_remote_ip"))
     faults = F.concat(
         F.coalesce("bad_stamp", F.array().cast("array<string>")),
         _faults(
@@ -271,15 +249,7 @@ def _with_faults(rows: DataFrame, known: KnownRequesters) -> DataFrame:
             ),
             (FindingClass.REPLAY, F.col("is_replayed")),
             (FindingClass.RETRY, F.col("is_retried")),
-            (
-                FindingClass.IP_MISMATCH,
-                # A forwarded request comes from signproxy's own address.
-                (F.col("class") == STAMP)
-                & ~is_forwarded
-                & served
-                & both
-                & (F.col("remote_ip") != F.col("e_remote_ip")),
-            ),
+            (FindingClass.IP_MISMATCH, (F.col("class") == STAMP) & served & is_elsewhere),
             (
                 FindingClass.ALLOWED_BUT_S3_DENIED,
                 exact & (F.col("e_decision") == "allow") & status.isin(401, 403) & ~F.col("is_part"),

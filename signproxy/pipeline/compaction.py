@@ -11,7 +11,6 @@ so no job ever reads half a day. Only who reads the files past the pipeline may 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable
 from datetime import date
@@ -22,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 from pyspark.sql.types import StructType
 
-from signproxy.pipeline.days import Days
+from signproxy.pipeline import stream
+from signproxy.pipeline.job import Days
 from signproxy.pipeline.schemas import BATCH, DAY, table
 from signproxy.pipeline.warehouse import Warehouse, within
 
@@ -130,7 +130,7 @@ def finish(spark: SparkSession, warehouse: Warehouse) -> int:
 def number_of(day: Filed) -> int:
     """Return the batch that a day's files become one of: negative, so that no ingest ever has it."""
     said = f"{day.name} {day.day} {sorted(day.batches)}"
-    return -1 - (int.from_bytes(hashlib.sha256(said.encode()).digest()[:8]) >> 1)
+    return -1 - stream.number_of(said)
 
 
 def _swap(rows: DataFrame, warehouse: Warehouse, name: str, day: date, files: int) -> None:

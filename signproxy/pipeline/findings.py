@@ -1,158 +1,51 @@
-"""Name what may be found in the attribution of requests: how bad it is, what it means and what to do.
+"""Make findings of the faults that the attribution of requests shows.
 
 A finding is of one class and of one subject, which its id is a digest of: the same fault has the same id in each run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
+from signproxy.pipeline.finding_specs import SPECS, FindingSpec
 from signproxy.pipeline.job import Severity
 
 _EXAMPLES = 10
 """Requests and events that a finding names; it counts all of them."""
 
 
-class FindingSpec(NamedTuple):
-    """What is known of a class before anything is found."""
-
-    code: str
-    severity: Severity
-    what: str
-    fix: str
-    subject: tuple[str, ...]
-    """The columns that tell two findings of the class apart: the day, and none that callers can draw anew each time."""
-
-
-_WHO_ASKED = ("bucket", "requester", "remote_ip", "event_date")
-
-
 class FindingClass(Enum):
-    """Every class of the attribution; the value is its `FindingSpec`."""
+    """Every class of the attribution."""
 
-    DENIED_BUT_SERVED = FindingSpec(
-        "denied_but_served",
-        Severity.CRITICAL,
-        "signproxy refused to sign the request, and the store served it.",
-        "See whether the store verifies signatures: send it a request with a wrong one. If it refuses that, the "
-        "request was signed with signproxy's key past signproxy: replace the key. Read what was served in both cases.",
-        ("event_id", "event_date"),
-    )
-    BROKEN_OFF_BUT_SERVED = FindingSpec(
-        "broken_off_but_served",
-        Severity.LOW,
-        "signproxy ended a forwarded request with a refusal, and the store carried it out.",
-        "Compare the object with what the client meant to write: the client was told that its request failed. The "
-        "event's reason says what was wrong with it.",
-        ("principal", "table_name", "bucket", "event_date"),
-    )
-    PROXY_KEY_WITHOUT_STAMP = FindingSpec(
-        "proxy_key_without_stamp",
-        Severity.CRITICAL,
-        "signproxy's own access key made a request that no event of the trail explains.",
-        "See first that the trail is whole: `signproxy audit verify` finds gaps at that time, and segments may not be "
-        "ingested yet. If it is whole, and no other program of yours has the key, the secret may be in other hands: "
-        "replace it now, and find the process at the address that the requests came from. A program of yours that was "
-        "given the same key needs one of its own.",
-        _WHO_ASKED,
-    )
-    UNKNOWN_STAMP = FindingSpec(
-        "unknown_stamp",
-        Severity.HIGH,
-        "A request carries a stamp that no event of the trail gave.",
-        "Either the event is lost (`signproxy audit verify` finds gaps at that time), or its segment is not ingested "
-        "yet, or the stamp is made up. A stamp that is made up and verified by the store means that the access key "
-        "may be in other hands.",
-        _WHO_ASKED,
-    )
-    STAMP_KEY_MISMATCH = FindingSpec(
-        "stamp_key_mismatch",
-        Severity.HIGH,
-        "A request carries the stamp of a decision about another object.",
-        "If it was served, either the store does not verify what it is sent, or its log names the object otherwise "
-        "than the request did: send it a request with a wrong signature, and compare the two. If it was refused, the "
-        "stamp was known to its sender: the principal's client, or a reader of the store's log.",
-        ("event_id", "event_date"),
-    )
-    STAMP_METHOD_MISMATCH = FindingSpec(
-        "stamp_method_mismatch",
-        Severity.HIGH,
-        "A request carries the stamp of a decision about another method.",
-        "If it was served, either the store does not verify what it is sent, or its log names the method otherwise "
-        "than the request did: send it a request with a wrong signature, and compare the two. If it was refused, the "
-        "stamp was known to its sender: the principal's client, or a reader of the store's log.",
-        ("event_id", "event_date"),
-    )
-    REPLAY = FindingSpec(
-        "replay",
-        Severity.HIGH,
-        "One signature was used more than once, or longer than signatures live.",
-        "Compare the addresses and times. Either the client repeats requests whose answers it had, or the clocks of "
-        "store and signproxy differ, or the signed request was kept by another party. Shorten `signature_ttl`, and "
-        "see who could read the client's traffic.",
-        ("event_id", "event_date"),
-    )
-    RETRY = FindingSpec(
-        "signature_retried",
-        Severity.INFO,
-        "A client used a signature again after an answer that was cut off, failed or said 404.",
-        "Nothing, as long as they are few: clients repeat what failed. Many of them mean that connections to the store "
-        "break off, or that its answers fail.",
-        ("principal", "table_name", "bucket", "event_date"),
-    )
-    LATE_AFTER_REVOKE = FindingSpec(
-        "late_after_revoke",
-        Severity.HIGH,
-        "A principal was served after its right had been withdrawn, later than signatures live.",
-        "Compare the time at which every worker took the policy "
-        "(`signproxy_config_reload_last_success_timestamp_seconds`) with the revoke; withdraw vended keys at the "
-        "store.",
-        ("principal", "table_name", "event_date"),
-    )
-    IP_MISMATCH = FindingSpec(
-        "ip_mismatch",
-        Severity.MEDIUM,
-        "A signature was asked for by one address and used by another.",
-        "Expected where clients reach signproxy and the store by different ways. Otherwise the signed request may have "
-        "been passed on: look at the two addresses.",
-        ("principal", "event_ip", "remote_ip", "event_date"),
-    )
-    ALLOWED_BUT_S3_DENIED = FindingSpec(
-        "allowed_but_s3_denied",
-        Severity.LOW,
-        "signproxy allowed a request, and the store refused it.",
-        "Compare the store's policy for signproxy's credentials with the tables' locations. With a bad signature, "
-        "either the request was changed on its way, or the credentials were replaced meanwhile, or the clocks differ.",
-        ("principal", "table_name", "bucket", "event_date"),
-    )
-    UNATTRIBUTED = FindingSpec(
-        "unattributed",
-        Severity.MEDIUM,
-        "The store served requests that no event of the trail explains.",
-        "See first that the trail is whole and ingested. Then find out whose credentials these are, and withdraw their "
-        "access to the bucket; if a service of yours has to have it, name it with `--known-services`.",
-        _WHO_ASKED,
-    )
-    SIGNED_NOT_USED = FindingSpec(
-        "signed_not_used",
-        Severity.INFO,
-        "Requests were signed that the store's log does not have.",
-        "Nothing, as long as they are few: clients sign and do not send, and stores do not promise to log everything.",
-        ("principal", "table_name", "bucket", "event_date"),
-    )
+    DENIED_BUT_SERVED = "denied_but_served"
+    BROKEN_OFF_BUT_SERVED = "broken_off_but_served"
+    PROXY_KEY_WITHOUT_STAMP = "proxy_key_without_stamp"
+    UNKNOWN_STAMP = "unknown_stamp"
+    STAMP_KEY_MISMATCH = "stamp_key_mismatch"
+    STAMP_METHOD_MISMATCH = "stamp_method_mismatch"
+    REPLAY = "replay"
+    RETRY = "signature_retried"
+    LATE_AFTER_REVOKE = "late_after_revoke"
+    IP_MISMATCH = "ip_mismatch"
+    ALLOWED_BUT_S3_DENIED = "allowed_but_s3_denied"
+    UNATTRIBUTED = "unattributed"
+    SIGNED_NOT_USED = "signed_not_used"
 
     @property
     def code(self) -> str:
-        return self.value.code
+        return self.value
+
+    @property
+    def spec(self) -> FindingSpec:
+        return SPECS[self.value]
 
     @property
     def severity(self) -> Severity:
-        return self.value.severity
+        return Severity[self.spec.severity.upper()]
 
 
 EVIDENCE = (
@@ -178,9 +71,9 @@ def findings_of(faulty: DataFrame, job: str) -> DataFrame:
     """
     described = faulty.withColumn("table_name", table_name())
     each = described.select("*", F.explode("faults").alias("fault"))
-    named = each.withColumn("finding_id", _chosen(lambda spec: finding_id(spec.code, [F.col(c) for c in spec.subject])))
+    identity = _chosen(lambda one: finding_id(one.code, [F.col(name) for name in one.spec.subject]))
     in_order = Window.partitionBy("finding_id").orderBy(F.col("ts").asc_nulls_last(), F.col("request_key"))
-    ranked = named.withColumn("place", F.row_number().over(in_order))
+    ranked = each.withColumn("finding_id", identity).withColumn("place", F.row_number().over(in_order))
     shown = F.col("place") <= _EXAMPLES
     first = {name: F.min_by(F.col(name).cast("string"), "place") for name in EVIDENCE}
     grouped = ranked.groupBy("finding_id", "fault").agg(
@@ -201,7 +94,7 @@ def findings_of(faulty: DataFrame, job: str) -> DataFrame:
     return grouped.select(
         "finding_id",
         F.col("fault").alias("class"),
-        _chosen(lambda spec: F.lit(spec.severity.word), "fault").alias("severity"),
+        _chosen(lambda one: F.lit(one.spec.severity)).alias("severity"),
         "first_ts",
         "last_ts",
         "n",
@@ -209,15 +102,24 @@ def findings_of(faulty: DataFrame, job: str) -> DataFrame:
         "table",
         "bucket",
         evidence(told).alias("evidence"),
-        _chosen(lambda spec: F.lit(spec.fix), "fault").alias("fix"),
+        _chosen(lambda one: F.lit(one.spec.fix)).alias("fix"),
         F.lit(job).alias("job"),
     )
 
 
+def named(told: Mapping[str, Column]) -> Column:
+    """Return texts by name."""
+    return F.create_map(*(part for name, column in told.items() for part in (F.lit(name), column.cast("string"))))
+
+
 def evidence(told: Mapping[str, Column]) -> Column:
     """Return what is known, by name, without what is not."""
-    pairs = [part for name, column in told.items() for part in (F.lit(name), column.cast("string"))]
-    return F.map_filter(F.create_map(*pairs), lambda _, value: value.isNotNull() & (value != ""))
+    return F.map_filter(named(told), lambda _, value: value.isNotNull() & (value != ""))
+
+
+def count_by(found: DataFrame, name: str) -> dict[str, int]:
+    """Count rows by the text in a column."""
+    return {row[name]: row["count"] for row in found.groupBy(name).count().orderBy(name).collect()}
 
 
 def table_name() -> Column:
@@ -226,13 +128,7 @@ def table_name() -> Column:
     return F.when(F.coalesce(F.col("table"), F.lit("")) != "", name)
 
 
-def _chosen(of: object, column: str = "fault") -> Column:
+def _chosen(of: Callable[[FindingClass], Column]) -> Column:
     """Return a value that depends on the class of a row."""
-    assert callable(of)  # noqa: S101
-    chosen: Column | None = None
-    for each in FindingClass:
-        condition = F.col(column) == each.code
-        value = of(each.value)
-        chosen = F.when(condition, value) if chosen is None else chosen.when(condition, value)
-    assert chosen is not None  # noqa: S101
-    return chosen
+    values = [F.when(F.col("fault") == each.code, of(each)) for each in FindingClass]
+    return F.coalesce(*values)

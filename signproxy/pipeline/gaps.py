@@ -7,29 +7,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
+from signproxy.pipeline.finding_specs import SPECS
+from signproxy.pipeline.findings import named
 from signproxy.pipeline.job import Severity
 from signproxy.pipeline.sealed import SegmentVerdict
 
-_MISSING = "The trail lacks these events: look for the segments where they were written and shipped, and ingest them."
-_INSIDE = (
-    "The process counted these events and did not write them: with `audit.on_error: allow`, or when a caller's budget "
-    "was used up, that is so; otherwise find out why."
-)
-_CHAIN = "One of the two segments is not as it was written: compare both with the copies where they were written."
-_FAULTY = {
-    SegmentVerdict.TRUNCATED: (
-        "Fetch the file again from where it was written; there, the next start seals what is left open."
-    ),
-    SegmentVerdict.ALTERED: "Fetch the file again. If it differs there too, its bytes changed after it was sealed.",
-    SegmentVerdict.CONFLICT: "Two files claim the same events: keep the one that the chain of digests leads through.",
-    SegmentVerdict.MISNAMED: "Give the file the name that its last line says.",
-    SegmentVerdict.UNREADABLE: "Fetch the file again; it does not unpack, although its digest is right.",
-    SegmentVerdict.UNKNOWN_FORMAT: (
-        "A newer server wrote it: bring the pipeline to the same version, and ingest it again."
-    ),
-    SegmentVerdict.MISCOUNTED: "Its last line counts other lines than it has: look at its lines in `quarantine`.",
-    SegmentVerdict.CONTRADICTS: "It holds events that are not those it names: look at its events by `segment`.",
-}
 _GRAVE = (SegmentVerdict.ALTERED, SegmentVerdict.CONFLICT, SegmentVerdict.CONTRADICTS)
 
 
@@ -45,9 +27,8 @@ def between(ledger: DataFrame) -> DataFrame:
     rows = _in_order(ledger).where(lost > 0)
     missing = _range(F.coalesce(F.col("_last"), F.lit(0)) + 1, F.col("first_seq") - 1)
     segments = F.col("number") - F.coalesce(F.col("_number"), F.lit(0)) - 1
-    return _finding(
-        rows, "audit_gap", Severity.HIGH, lost, _MISSING, {"missing": missing, "missing_segments": segments}
-    )
+    fix = F.lit(SPECS["audit_gap"].fixes["between"])
+    return _finding(rows, "audit_gap", lost, fix, {"missing": missing, "missing_segments": segments})
 
 
 def inside(ledger: DataFrame, events: DataFrame) -> DataFrame:
@@ -65,10 +46,9 @@ def inside(ledger: DataFrame, events: DataFrame) -> DataFrame:
         F.array_join(F.sort_array(F.collect_list(_range(F.col("_before") + 1, F.col("seq") - 1))), ", ").alias("_gaps")
     )
     missing = F.coalesce(F.col("_gaps"), F.lit("not known: what is missing stands in quarantine"))
-    return _finding(
-        holed.join(ranges, "segment", "left"),
-        "audit_gap", Severity.HIGH, width - F.col("said"), _INSIDE, {"missing": missing},
-    )  # fmt: skip
+    rows = holed.join(ranges, "segment", "left")
+    fix = F.lit(SPECS["audit_gap"].fixes["inside"])
+    return _finding(rows, "audit_gap", width - F.col("said"), fix, {"missing": missing})
 
 
 def broken(ledger: DataFrame) -> DataFrame:
@@ -77,7 +57,7 @@ def broken(ledger: DataFrame) -> DataFrame:
     differs = F.coalesce(F.col("previous_sha256"), F.lit("")) != F.coalesce(F.col("_sha256"), F.lit(""))
     rows = _in_order(ledger).where(follows & differs)
     evidence = {"says": F.col("previous_sha256"), "is": F.col("_sha256")}
-    return _finding(rows, "audit_chain", Severity.CRITICAL, F.lit(1), _CHAIN, evidence)
+    return _finding(rows, "audit_chain", F.lit(1), F.lit(SPECS["audit_chain"].fix), evidence)
 
 
 def faulty(ledger: DataFrame) -> DataFrame:
@@ -85,22 +65,19 @@ def faulty(ledger: DataFrame) -> DataFrame:
 
     Of two that contradict each other both are sound, by whatever names.
     """
-    sound = ledger.where(F.col("verdict") == SegmentVerdict.WHOLE).select(
-        "segment",
-        F.explode(F.array(*(F.lit(each) for each in SegmentVerdict.FAULTS if each != SegmentVerdict.CONFLICT))).alias(
-            "verdict"
-        ),
-    )
+    others = [F.lit(each) for each in SegmentVerdict.FAULTS if each != SegmentVerdict.CONFLICT]
+    whole = ledger.where(F.col("verdict") == SegmentVerdict.WHOLE)
+    sound = whole.select("segment", F.explode(F.array(*others)).alias("verdict"))
     rows = (
         ledger.where(F.col("verdict").isin(*SegmentVerdict.FAULTS))
         .join(sound, ["segment", "verdict"], "left_anti")
         .dropDuplicates(["segment", "verdict"])
     )
-    advice = F.create_map(*(F.lit(text) for pair in _FAULTY.items() for text in pair))
+    advice = named({verdict: F.lit(text) for verdict, text in SPECS["audit_segment"].fixes.items()})
     severity = F.when(F.col("verdict").isin(*_GRAVE), F.lit(Severity.CRITICAL.word)).otherwise(Severity.HIGH.word)
     evidence = {"verdict": F.col("verdict"), "path": F.col("path")}
     lines = F.greatest(F.col("said"), F.lit(1))
-    return _finding(rows, "audit_segment", severity, lines, advice[F.col("verdict")], evidence)
+    return _finding(rows, "audit_segment", lines, advice[F.col("verdict")], evidence, severity)
 
 
 def _taken(ledger: DataFrame) -> DataFrame:
@@ -125,31 +102,21 @@ def _range(first: Column, last: Column) -> Column:
 
 
 def _finding(
-    rows: DataFrame,
-    kind: str,
-    severity: Severity | Column,
-    n: Column,
-    fix: str | Column,
-    evidence: dict[str, Column],
+    rows: DataFrame, kind: str, n: Column, fix: Column, evidence: dict[str, Column], severity: Column | None = None
 ) -> DataFrame:
-    pairs = {
-        "segment": F.col("segment"), "instance": F.col("instance"), "boot_id": F.col("boot_id"),
-        "number": F.col("number"), **evidence,
-    }  # fmt: skip
-    entries = [part for name, value in pairs.items() for part in (F.lit(name), value.cast("string"))]
+    about = {name: F.col(name) for name in ("segment", "instance", "boot_id", "number")}
+    told = named({**about, **evidence})
     began = F.col("_sealed_at") if "_sealed_at" in rows.columns else F.lit(None).cast("timestamp")
-    identity = F.concat_ws("|", F.lit(kind), "boot_id", "segment", F.create_map(*entries).cast("string"))
+    identity = F.concat_ws("|", F.lit(kind), "boot_id", "segment", told.cast("string"))
     return rows.select(
         F.substring(F.sha2(identity, 256), 1, 16).alias("finding_id"),
         F.lit(kind).alias("class"),
-        (F.lit(severity.word) if isinstance(severity, Severity) else severity).alias("severity"),
+        (F.lit(SPECS[kind].severity) if severity is None else severity).alias("severity"),
         F.coalesce(began, F.col("sealed_at")).alias("first_ts"),
         F.col("sealed_at").alias("last_ts"),
         n.cast("long").alias("n"),
-        F.lit("").alias("principal"),
-        F.lit("").alias("table"),
-        F.lit("").alias("bucket"),
-        F.create_map(*entries).alias("evidence"),
-        (F.lit(fix) if isinstance(fix, str) else fix).alias("fix"),
+        *(F.lit("").alias(name) for name in ("principal", "table", "bucket")),
+        told.alias("evidence"),
+        fix.alias("fix"),
         F.lit("ingest").alias("job"),
     )

@@ -8,7 +8,15 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.lattice import BREADTH, CALLS, NEVER_SEEN, READ_DATA, REMOTE_SIGN, SATISFIED_BY, SEEN_ON_OBJECTS
+from signproxy.pipeline.lattice import (
+    BREADTH,
+    CALLS_ANYWHERE,
+    NEVER_SEEN,
+    READ_DATA,
+    REMOTE_SIGN,
+    SATISFIED_BY,
+    SEEN_ON_OBJECTS,
+)
 from signproxy.pipeline.places import around, place
 from signproxy.pipeline.uses import NEEDS, TrailSpan
 
@@ -65,7 +73,7 @@ def stood_on(grants: DataFrame, used: DataFrame) -> DataFrame:
         ],
         "need string, needed string, privilege string, breadth int",
     )
-    anywhere = [f"call-{call}" for call, need in CALLS.items() if need.anywhere]
+    anywhere = [f"call-{call}" for call in CALLS_ANYWHERE]
     held = grants.select("grant_id", "principal", "privilege", "catalog", place().alias("granted"))
     placed = used.where(~F.col("need").isin(*anywhere)).select(
         "principal", "need", "place", "n", "last", F.explode(around("place")).alias("granted")
@@ -119,17 +127,13 @@ def recommendations(judged: DataFrame, period: Period) -> DataFrame:
     )
     action = Action.WITHDRAW_GRANT if period.suffices else Action.WAIT
     days = F.lit(f" in {min(period.age, round(period.trail.days + 0.5))} days")
-    withdrawn = whole.select(
-        F.lit(action).alias("action"),
-        "grant_id",
-        F.lit(None).cast("string").alias("principal"),
-        F.lit(None).cast("string").alias("principal_role"),
-        *as_written,
-        "principals",
-        "last_used",
-        F.when(F.col("principals") == 0, F.lit("no principal has it"))
-        .otherwise(F.concat(F.lit("none of "), F.col("principals"), F.lit(" principals used it"), days))
-        .alias("reason"),
+    withdrawn = whole.drop("idle").withColumns(
+        {
+            "action": F.lit(action),
+            "reason": F.when(F.col("principals") == 0, F.lit("no principal has it")).otherwise(
+                F.concat(F.lit("none of "), F.col("principals"), F.lit(" principals used it"), days)
+            ),
+        }
     )
     # What goes altogether need not be taken from a principal.
     left = judged.where(F.col("principal").isNotNull() & F.col("principal_role").isNotNull()).join(
@@ -140,18 +144,16 @@ def recommendations(judged: DataFrame, period: Period) -> DataFrame:
         .groupBy("principal", "principal_role")
         .agg(F.min(unused).alias("idle"), F.min("grant_id").alias("grant_id"), F.max("last_used").alias("last_used"))
         .where("idle")
-        .select(
-            F.lit(Action.TAKE_ROLE if period.suffices else Action.WAIT).alias("action"),
-            "grant_id",
-            "principal",
-            "principal_role",
-            *(F.lit(None).cast("string").alias(name) for name in as_written),
-            F.lit(1).cast("bigint").alias("principals"),
-            "last_used",
-            F.concat(F.lit("the principal used nothing of the role"), days).alias("reason"),
+        .drop("idle")
+        .withColumns(
+            {
+                "action": F.lit(Action.TAKE_ROLE if period.suffices else Action.WAIT),
+                "principals": F.lit(1).cast("bigint"),
+                "reason": F.concat(F.lit("the principal used nothing of the role"), days),
+            }
         )
     )
-    return withdrawn.union(taken)
+    return withdrawn.unionByName(taken, allowMissingColumns=True)
 
 
 def _narrowest(matched: DataFrame, wanted: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from itertools import count
 from typing import Any, NamedTuple
 
+from pyiceberg import types
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThan
@@ -19,19 +20,6 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
-from pyiceberg.types import (
-    BooleanType,
-    DateType,
-    DoubleType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    TimestamptzType,
-)
 from pyspark.sql import types as spark
 
 from signproxy.errors import Finding, Invalid
@@ -41,14 +29,14 @@ TIME = "ts"
 _SPEC_FIELD = 1000
 _ONE = timedelta(days=1)
 
-_PLAIN: Mapping[type[spark.DataType], type[IcebergType]] = {
-    spark.StringType: StringType,
-    spark.LongType: LongType,
-    spark.IntegerType: IntegerType,
-    spark.DoubleType: DoubleType,
-    spark.BooleanType: BooleanType,
-    spark.TimestampType: TimestamptzType,
-    spark.DateType: DateType,
+_PLAIN: Mapping[type[spark.DataType], type[types.IcebergType]] = {
+    spark.StringType: types.StringType,
+    spark.LongType: types.LongType,
+    spark.IntegerType: types.IntegerType,
+    spark.DoubleType: types.DoubleType,
+    spark.BooleanType: types.BooleanType,
+    spark.TimestampType: types.TimestamptzType,
+    spark.DateType: types.DateType,
 }
 
 
@@ -92,7 +80,7 @@ def publish_days(table: Table, files: Mapping[date, Iterable[str]]) -> SnapshotC
     """Commit, at once, that the table has these files and no others; a day whose files went is put in anew."""
     known: dict[date, set[str]] = {}
     for path in _files_of(table):
-        known.setdefault(_day_of(path), set()).add(path)
+        known.setdefault(date.fromisoformat(path.partition(f"{DAY}=")[2][:10]), set()).add(path)
     now = {day: set(paths) for day, paths in files.items()}
     stale = {day for day, paths in known.items() if paths - now.get(day, set())}
     fresh = sorted(
@@ -125,27 +113,23 @@ def schema_of(columns: spark.StructType) -> Schema:
     """Return columns as Iceberg has them; a catalog gives them numbers of its own."""
     numbers = count(1)
     fields = [
-        NestedField(next(numbers), field.name, _type_of(field.dataType, numbers), required=False)
+        types.NestedField(next(numbers), field.name, _type_of(field.dataType, numbers), required=False)
         for field in columns.fields
     ]
     return Schema(*fields)
 
 
-def _type_of(kind: spark.DataType, numbers: Any) -> IcebergType:
+def _type_of(kind: spark.DataType, numbers: Any) -> types.IcebergType:
     match kind:
         case spark.ArrayType():
-            return ListType(next(numbers), _type_of(kind.elementType, numbers), element_required=False)
+            return types.ListType(next(numbers), _type_of(kind.elementType, numbers), element_required=False)
         case spark.MapType():
             key, value = next(numbers), next(numbers)
-            types = _type_of(kind.keyType, numbers), _type_of(kind.valueType, numbers)
-            return MapType(key, types[0], value, types[1], value_required=False)
+            of_key, of_value = _type_of(kind.keyType, numbers), _type_of(kind.valueType, numbers)
+            return types.MapType(key, of_key, value, of_value, value_required=False)
         case _:
             return _PLAIN[type(kind)]()
 
 
 def _files_of(table: Table) -> Iterable[str]:
     return (task.file.file_path for task in table.scan().plan_files())
-
-
-def _day_of(path: str) -> date:
-    return date.fromisoformat(path.partition(f"{DAY}=")[2][:10])

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 from pyspark.sql.types import StringType, StructField, StructType
 
 from signproxy.audit.event import SCHEMA
 from signproxy.audit.segment import SegmentEnd, parse_name
-from signproxy.pipeline.progress import Progress
+from signproxy.pipeline.job import Progress
 from signproxy.pipeline.schemas import BATCH, CORRUPT, DAY, EVENT_LINE, table
 from signproxy.pipeline.sealed import Segment, SegmentPosition, SegmentVerdict, digests, judge, read_ends
-from signproxy.pipeline.unreadable import SPARK_FAILED, unreadable
+from signproxy.pipeline.stream import MAX_LINE, SPARK_FAILED, Batch, Intake, number_of, unreadable
 from signproxy.pipeline.warehouse import Warehouse
 
 _EDGES = ("segment_start", "segment_end")
@@ -25,48 +23,20 @@ _LINES = StructType([*EVENT_LINE.fields, StructField(CORRUPT, StringType())])
 _AS_JSON = {"columnNameOfCorruptRecord": CORRUPT, "mode": "PERMISSIVE", "allowSingleQuotes": "false"}
 NEEDED = ("event_id", "boot_id", "seq", "kind", "decision", "reason", "policy_rev", "http_status")
 """What a line must have to be an event."""
-_MAX_LINE = 65_536
-"""Characters that are kept of a line which was not taken; honest ones have about 900."""
 
 
-class Intake:
-    """What Spark's streaming calls for each batch, here or, with Spark Connect, on the server's side."""
+class SegmentIntake(Intake):
+    """Takes batches of segments, and remembers the lives of the processes that wrote them."""
 
-    def __init__(
-        self, warehouse: str, checkpoint: str, run_id: str, spark: SparkSession | None, progress: Progress | None
-    ) -> None:
-        self._warehouse = warehouse
-        self._checkpoint = checkpoint
-        self._run_id = run_id
-        self._spark = spark
-        self._progress = progress
+    ledger = "segments"
+
+    def __init__(self, warehouse: str, checkpoint: str, run_id: str, local: tuple[SparkSession, Progress]) -> None:
+        super().__init__(warehouse, checkpoint, run_id, local)
         self._lives: dict[str, list[SegmentPosition]] = {}
-        self.problem: Exception | None = None
-        """Why the last batch could not be taken: what Spark makes of it says little."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what is of this process alone."""
-        return {**self.__dict__, "_spark": None, "_progress": None}
-
-    def take(self, files: DataFrame, batch_id: int) -> None:
-        """Read, write and enter one batch, unless it was entered before."""
-        paths = sorted({row["path"] for row in files.select("path").collect()})
-        if not paths:
-            return
-        # Spark hands over a session of the stream's own, which plans without a look at what it finds.
-        spark = self._spark or files.sparkSession
-        batch = _Batch(spark, Warehouse(spark, self._warehouse), self._number(spark, batch_id), self._run_id)
-        try:
-            batch.take(paths, self._lives)
-        except Exception as error:
-            self.problem = error
-            raise
-        if self._progress is not None:
-            self._progress.advance(len(paths))
-
-    def _number(self, spark: SparkSession, batch_id: int) -> int:
-        said = spark.read.text(f"{self._checkpoint}/metadata").collect()
-        return batch_number("".join(row["value"] for row in said), batch_id)
+    def read(self, batch: Batch, files: Mapping[str, int]) -> None:
+        """Read, write and enter them."""
+        _Batch(batch).take(sorted(files), self._lives)
 
 
 def take_again(spark: SparkSession, warehouse: Warehouse, paths: Sequence[str], run_id: str) -> int:
@@ -80,19 +50,13 @@ def take_again(spark: SparkSession, warehouse: Warehouse, paths: Sequence[str], 
     sound = [one for one in judge(ends, of, {}) if one.verdict == SegmentVerdict.WHOLE]
     taken = 0
     for one in sound:
-        digest = hashlib.sha256(f"again:{one.path}:{of[one.path]}".encode()).digest()
-        batch = _Batch(spark, warehouse, int.from_bytes(digest[:8]) >> 1, run_id)
+        batch = Batch(spark, warehouse, number_of(f"again:{one.path}:{of[one.path]}"), run_id)
         # A digest may be that of bytes which cannot be unpacked: what the ledger says of them is said once.
         if not unreadable(spark, [one.path]):
-            batch.take([one.path], {})
+            if warehouse.batch("segments", batch.number).isEmpty():
+                _Batch(batch).take([one.path], {})
             taken += 1
     return taken
-
-
-def batch_number(metadata: str, batch_id: int) -> int:
-    """Return the number of a batch in the warehouse, which no other batch of any list has."""
-    digest = hashlib.sha256(f"{json.loads(metadata)['id']}:{batch_id}".encode()).digest()
-    return int.from_bytes(digest[:8]) >> 1
 
 
 class _Counts(NamedTuple):
@@ -112,18 +76,14 @@ _NOTHING = _Counts()
 class _Batch:
     """One batch: which segments are taken, their lines, and its part of the ledger."""
 
-    def __init__(self, spark: SparkSession, warehouse: Warehouse, number: int, run_id: str) -> None:
-        self._spark = spark
-        self._warehouse = warehouse
-        self._number = number
-        self._run_id = run_id
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._spark, self._warehouse, self._number = batch.spark, batch.warehouse, batch.number
         self._held: dict[str, _Counts] = {}
         """What `events` holds of each segment that was written."""
 
     def take(self, paths: Sequence[str], lives: dict[str, list[SegmentPosition]]) -> None:
-        """Read and write it, its part of the ledger last; nothing if that is there."""
-        if not self._warehouse.batch("segments", self._number).isEmpty():
-            return
+        """Read and write it, its part of the ledger last."""
         ends = read_ends(self._spark, paths)
         self._learn(lives, {one.trailer.end.boot_id for one in ends if one.trailer is not None})
         segments = judge(ends, digests(self._spark, ends), lives)
@@ -132,11 +92,9 @@ class _Batch:
         rows = [self._row(segment, counts.get(segment.name, _NOTHING)) for segment in segments]
         for row in rows:
             if row["verdict"] in SegmentVerdict.TAKEN:
-                place = SegmentPosition(row["number"], row["first_seq"], row["last_seq"], row["sha256"])
-                lives.setdefault(row["boot_id"], []).append(place)
-        columns = table("segments").columns
-        entries = self._spark.createDataFrame([tuple(row[name] for name in columns.names) for row in rows], columns)
-        self._warehouse.replace("segments", entries.coalesce(1))
+                lives.setdefault(row["boot_id"], []).append(_position(row))
+        names = table("segments").columns.names
+        self._batch.enter("segments", (tuple(row[name] for name in names) for row in rows))
 
     def _learn(self, lives: dict[str, list[SegmentPosition]], wanted: Iterable[str]) -> None:
         """Read of the ledger which segments of these lives were taken before."""
@@ -149,9 +107,7 @@ class _Batch:
             F.col("boot_id").isin(new) & F.col("verdict").isin(*SegmentVerdict.TAKEN) & (F.col(BATCH) != self._number)
         )
         for row in taken.select("boot_id", "number", "first_seq", "last_seq", "sha256").collect():
-            lives[row["boot_id"]].append(
-                SegmentPosition(row["number"], row["first_seq"], row["last_seq"], row["sha256"])
-            )
+            lives[row["boot_id"]].append(_position(row.asDict()))
 
     def _written(self, segments: Sequence[Segment]) -> list[Segment]:
         """Write the lines of the segments that can be read; return all, those that cannot with that verdict."""
@@ -231,7 +187,7 @@ class _Batch:
             "segment",
             F.col("_reason").alias("reason"),
             # As it is, but for bytes that no other reader would take for a text.
-            F.substring(F.make_valid_utf8("value"), 1, _MAX_LINE).alias("line"),
+            F.substring(F.make_valid_utf8("value"), 1, MAX_LINE).alias("line"),
             F.lit(self._number).alias(BATCH),
         )
 
@@ -259,35 +215,35 @@ class _Batch:
             counts[row["segment"]] = before._replace(quarantined=row["count"])
         return counts
 
-    def _row(self, segment: Segment, counts: _Counts) -> Row:
-        end, start = segment.end, segment.start
-        name = parse_name(segment.name)
+    def _row(self, segment: Segment, counts: _Counts) -> dict[str, Any]:
+        """Return the row of the ledger; what lines and a name would say is empty where they are not there."""
+        end, start, name = segment.end, segment.start, parse_name(segment.name)
         verdict = segment.verdict
         if verdict == SegmentVerdict.WHOLE and end is not None:
             verdict = _compared(end, counts)
         if verdict not in SegmentVerdict.TAKEN:
             counts = _NOTHING
-        return Row(
-            segment=segment.name,
-            instance=name.instance if name is not None else "",
-            boot_id=end.boot_id if end is not None else name.boot_id if name is not None else "",
-            number=end.number if end is not None else 0,
-            first_seq=end.first_seq if end is not None else 0,
-            last_seq=end.last_seq if end is not None else 0,
-            said=end.count if end is not None else 0,
-            good=counts.good,
-            quarantined=counts.quarantined,
-            sha256=end.sha256 if end is not None else "",
-            previous_sha256=start.previous_sha256 if start is not None else "",
-            sealed_by=end.sealed_by.value if end is not None else "",
-            verdict=verdict,
-            bytes=segment.bytes,
-            sealed_at=_time(end.ts) if end is not None else None,
-            version=start.version if start is not None else "",
-            path=segment.path,
-            run_id=self._run_id,
-            ingest_batch=self._number,
-        )
+        row: dict[str, Any] = dict.fromkeys(("instance", "boot_id", "sha256", "previous_sha256", "sealed_by"), "")
+        row |= dict.fromkeys(("number", "first_seq", "last_seq", "said"), 0)
+        if name is not None:
+            row |= {"instance": name.instance, "boot_id": name.boot_id}
+        if end is not None:
+            row |= {field: getattr(end, field) for field in ("boot_id", "number", "first_seq", "last_seq", "sha256")}
+            row |= {"said": end.count, "sealed_by": end.sealed_by.value}
+        if start is not None:
+            row["previous_sha256"] = start.previous_sha256
+        return row | {
+            "segment": segment.name,
+            "good": counts.good,
+            "quarantined": counts.quarantined,
+            "verdict": verdict,
+            "bytes": segment.bytes,
+            "sealed_at": _time(end.ts) if end is not None else None,
+            "version": start.version if start is not None else "",
+            "path": segment.path,
+            "run_id": self._batch.run_id,
+            "ingest_batch": self._number,
+        }
 
 
 def _compared(end: SegmentEnd, counts: _Counts) -> str:
@@ -327,6 +283,10 @@ def _reason() -> Column:
         *lacking,
         F.when(F.col("_at").isNull(), F.lit("it has no time")),
     )
+
+
+def _position(row: Mapping[str, Any]) -> SegmentPosition:
+    return SegmentPosition(row["number"], row["first_seq"], row["last_seq"], row["sha256"])
 
 
 def _time(text: str) -> datetime | None:

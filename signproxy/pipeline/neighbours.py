@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pag
 
 from signproxy.pipeline.matching import (
     CLOCK_SECONDS,
-    COLUMNS,
     LOOPBACK,
     MARKS,
     PROBABLE,
@@ -53,7 +52,6 @@ def by_neighbour(rest: DataFrame, happened: DataFrame, known: KnownRequesters) -
         begun.alias("p_at"),
         (begun + lasted + SIGNATURE_SECONDS + 2 * CLOCK_SECONDS).alias("p_until"),
         F.struct(*TOLD).alias("p_event"),
-        F.lit(None).cast(asking.schema).alias("p_request"),
     )
     # Once for its own address, and once for events that saw a sidecar's loopback.
     seen = asking.select(
@@ -63,13 +61,11 @@ def by_neighbour(rest: DataFrame, happened: DataFrame, known: KnownRequesters) -
         F.col("method").alias("p_method"),
         F.explode(F.array_distinct(F.array(F.coalesce("remote_ip", F.lit("")), F.lit("")))).alias("p_ip"),
         F.unix_seconds("ts").alias("p_at"),
-        F.lit(None).cast("long").alias("p_until"),
-        F.lit(None).cast(marks.schema["p_event"].dataType).alias("p_event"),
         F.struct(*REQUEST).alias("p_request"),
     )
     # The event that saw the same address counts before one that saw loopback.
     best = (
-        _looking_back(marks.unionByName(seen))
+        _looking_back(marks.unionByName(seen, allowMissingColumns=True))
         .groupBy("p_request.request_key")
         .agg(
             F.min_by("p_request", "p_rank").alias("p_request"),
@@ -84,9 +80,10 @@ def by_neighbour(rest: DataFrame, happened: DataFrame, known: KnownRequesters) -
         F.when(is_found, F.lit(PROBABLE)).otherwise(F.lit(UNATTRIBUTED)).alias("class"),
         *(F.col(f"p_event.{name}").alias(name) for name in TOLD),
         *(column.alias(name) for name, column in marked.items()),
-        *(F.lit(None).cast(rest.schema[name].dataType).alias(name) for name in COLUMNS if name.startswith("bad_")),
     )
-    return settled.withColumn("class", F.coalesce("class", F.lit(UNATTRIBUTED))).unionByName(found)
+    return settled.withColumn("class", F.coalesce("class", F.lit(UNATTRIBUTED))).unionByName(
+        found, allowMissingColumns=True
+    )
 
 
 def _candidates(happened: DataFrame, asking: DataFrame) -> DataFrame:

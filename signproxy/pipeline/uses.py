@@ -32,7 +32,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "vend-write": (WRITE_DATA,),
     "volume-read": (VOLUME_READ,),
     "volume-write": (VOLUME_WRITE,),
-    **{f"call-{call}": need.privileges for call, need in CALLS.items()},
+    **{f"call-{call}": privileges for call, privileges in CALLS.items()},
 }
 """What a use needs, by its kind; vending hands out data and signs nothing."""
 

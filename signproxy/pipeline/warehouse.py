@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.days import ALL_DAYS, Days
+from signproxy.errors import Finding, Invalid
+from signproxy.pipeline.job import ALL_DAYS, Days
 from signproxy.pipeline.schemas import BATCH, DAY, WarehouseTable, table
 
 _NO_PATH = "PATH_NOT_FOUND"
@@ -51,18 +53,13 @@ class Warehouse:
 
     def read(self, name: str, days: Days = ALL_DAYS) -> DataFrame:
         """Return a table, empty where nothing was written yet; a column that came later is null in older rows."""
-        described = table(name)
-        frame = self._found(name, self.path_of(name))
-        if frame is None:
-            return self._spark.createDataFrame([], described.columns)
-        return within(frame, days) if DAY in described.columns.names else frame
+        frame = self._found_or_empty(name, self.path_of(name))
+        return within(frame, days) if DAY in frame.columns else frame
 
     def batch(self, name: str, number: int) -> DataFrame:
         """Return what one batch wrote of a table, without a look at what all the others did."""
-        described = table(name)
-        parts = (f"{BATCH}={number}" if part == BATCH else f"{part}=*" for part in described.partitions)
-        frame = self._found(name, "/".join((self.path_of(name), *parts)))
-        return self._spark.createDataFrame([], described.columns) if frame is None else frame
+        parts = (f"{BATCH}={number}" if part == BATCH else f"{part}=*" for part in table(name).partitions)
+        return self._found_or_empty(name, "/".join((self.path_of(name), *parts)))
 
     def replace(self, name: str, frame: DataFrame, part: Mapping[str, str] | None = None) -> None:
         """Write a table: each partition that the rows lie in takes the place of what was there; others stay.
@@ -100,6 +97,10 @@ class Warehouse:
         rows = within(frame, days).select(F.col(DAY).cast("string").alias("day"), "_metadata.file_name").distinct()
         return {(row["day"], row["file_name"]) for row in rows.collect()}
 
+    def _found_or_empty(self, name: str, path: str) -> DataFrame:
+        frame = self._found(name, path)
+        return self.rows_of(name, []) if frame is None else frame
+
     def _found(self, name: str, path: str) -> DataFrame | None:
         described = table(name)
         reader = self._spark.read.schema(described.columns).option("basePath", self.path_of(name))
@@ -120,10 +121,13 @@ def shaped(frame: DataFrame, described: WarehouseTable) -> DataFrame:
     unknown = have - set(described.columns.names)
     if unknown:
         raise ValueError(f"{described.name} has no column {', '.join(sorted(unknown))}")
-    return frame.select(*_select(described, have))
+    columns = {field: F.col(field.name) if field.name in have else F.lit(None) for field in described.columns.fields}
+    return frame.select(*(column.cast(field.dataType).alias(field.name) for field, column in columns.items()))
 
 
-def _select(described: WarehouseTable, have: set[str]) -> Iterator[Column]:
-    for field in described.columns.fields:
-        column = F.col(field.name) if field.name in have else F.lit(None)
-        yield column.cast(field.dataType).alias(field.name)
+def local_directory(path: str, option: str, problem: str) -> Path:
+    """Return a directory of this machine. Raise Invalid for what is elsewhere, with the option that names it."""
+    plain = path.removeprefix("file://").removeprefix("file:")
+    if "://" in plain:
+        raise Invalid([Finding("", option, f"{path}: {problem}")])
+    return Path(plain)

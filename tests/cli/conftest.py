@@ -59,12 +59,8 @@ grants:
 
 
 @pytest.fixture(autouse=True)
-def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quiet(quiet_environment: None) -> None:
     """No setting of the machine that runs the tests reaches a command."""
-    import os
-
-    for name in [name for name in os.environ if name.startswith("SIGNPROXY")]:
-        monkeypatch.delenv(name)
 
 
 @pytest.fixture

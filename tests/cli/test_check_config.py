@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from signproxy.cli import main
-from signproxy.config import mounts
 from tests.authority import DAY, Authority, Pair, ec_key, pem_of
 
 
@@ -125,18 +122,6 @@ def test_an_unused_binding_is_a_warning(installation: Path, capsys: pytest.Captu
     assert "warning: storages.old: the policy has no storage 'old'" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A directory whose name leaves room for a socket's."""
-    with TemporaryDirectory(prefix="s") as name:
-        yield Path(name)
-
-
 def with_tls(installation: Path, pair: Pair) -> tuple[str, ...]:
     directory = pair.write(installation.parent / "tls")
     return "--tls-cert", str(directory / "tls.crt"), "--tls-key", str(directory / "tls.key")
@@ -198,21 +183,21 @@ def test_certificates_that_clients_will_refuse_are_a_warning(
 
 @pytest.mark.parametrize("section", ("listen", "admin"))
 def test_places_of_sockets_are_checked(
-    section: str, installation: Path, short: Path, capsys: pytest.CaptureFixture[str]
+    section: str, installation: Path, short_directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mount that is missing would be found in production."""
-    assert check(installation, "--set", f"{section}.socket={short}/s.sock") == 0
-    assert [*short.iterdir()] == []
+    assert check(installation, "--set", f"{section}.socket={short_directory}/s.sock") == 0
+    assert [*short_directory.iterdir()] == []
     # The one that is running keeps its socket, and may be checked all the same.
     with closing(socket.socket(socket.AF_UNIX)) as living:
-        living.bind(f"{short}/s.sock")
+        living.bind(f"{short_directory}/s.sock")
         living.listen()
-        assert check(installation, "--set", f"{section}.socket={short}/s.sock") == 0
+        assert check(installation, "--set", f"{section}.socket={short_directory}/s.sock") == 0
     capsys.readouterr()
     for path, problem in (
-        (f"{short}/nowhere/s.sock", f"'{short}/nowhere' is no directory"),
+        (f"{short_directory}/nowhere/s.sock", f"'{short_directory}/nowhere' is no directory"),
         (str(installation), f"'{installation}' is there already and no socket; it is not replaced"),
-        (f"{short}/{'s' * 200}", "bytes, and a socket's path may have"),
+        (f"{short_directory}/{'s' * 200}", "bytes, and a socket's path may have"),
     ):
         assert check(installation, "--set", f"{section}.socket={path}") == 1
         told = capsys.readouterr().err
@@ -230,16 +215,16 @@ def test_the_command_line_of_a_start_can_be_checked(installation: Path, capsys: 
 
 
 def test_secrets_that_others_can_read_are_a_warning(
-    installation: Path, short: Path, capsys: pytest.CaptureFixture[str]
+    installation: Path, short_directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every process of the machine could sign, without a warning."""
-    short.chmod(0o755)
+    short_directory.chmod(0o755)
     for name in ("signproxy.yaml", "policy.yaml", "secret", "id", "key"):
-        (short / name).write_text((installation.parent / name).read_text())
-        (short / name).chmod(0o644 if name == "key" else 0o600)
-    assert check(short / "signproxy.yaml") == 0
+        (short_directory / name).write_text((installation.parent / name).read_text())
+        (short_directory / name).chmod(0o644 if name == "key" else 0o600)
+    assert check(short_directory / "signproxy.yaml") == 0
     path = "credentials.providers.keys.properties.secret_access_key_file"
-    told = f"signproxy: warning: {path}: '{short}/key' can be read by every user here (mode 0644)"
+    told = f"signproxy: warning: {path}: '{short_directory}/key' can be read by every user here (mode 0644)"
     assert capsys.readouterr().err.startswith(told)
 
 
@@ -258,7 +243,7 @@ def test_mounts_that_never_change_are_a_warning(
     policy = installation.parent / "policy.yaml"
     info = installation.parent / "mountinfo"
     info.write_text(f"30 22 0:3 /..2026_01_01/policy.yaml {policy} ro shared:2 - tmpfs tmpfs rw\n")
-    monkeypatch.setattr(mounts, "MOUNTS", info)
+    monkeypatch.setattr("signproxy.config.advice.MOUNTS", info)
     assert check(installation, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["valid"] is True

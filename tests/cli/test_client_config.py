@@ -19,6 +19,7 @@ from signproxy.cli import main
 from signproxy.cli.clients import Client, Connection, Mode, Site, configuration, packages, spark_conf
 from signproxy.cli.clients.formats import FORMATS, Format
 from tests.cli import conftest
+from tests.cli.commands import client_config
 from tests.cli.conftest import ENDPOINT, TOKEN
 
 ROOT = Path(__file__).parents[2]
@@ -45,11 +46,6 @@ def installation(installation: Path) -> Path:
     installation.write_text(installation.read_text() + UPSTREAM)
     (installation.parent / "policy.yaml").write_text(POLICY)
     return installation
-
-
-def printed(installation: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["client-config", "--config", str(installation), *words]) == 0
-    return capsys.readouterr().out
 
 
 def refused(installation: Path, capsys: pytest.CaptureFixture[str], *words: str, code: int = 1) -> str:
@@ -219,7 +215,7 @@ def test_every_form_is_read_as_the_same_configuration(
     """A quote, a backslash or a name that the form reads otherwise is found out by the first job that fails."""
     monkeypatch.setenv("SIGNPROXY_TOKEN", TOKEN)
     more = DIRECT if mode is Mode.DIRECT else ()
-    text = printed(installation, capsys, "--client", client.value, "--format", form.value, *more, *SAID)
+    text = client_config(installation, capsys, "--client", client.value, "--format", form.value, *more, *SAID)
     assert TOKEN not in text
     found = READERS[client, form](text, tmp_path)
     if client is Client.SPARK and form is not Format.JSON:
@@ -251,11 +247,11 @@ def test_a_token_is_never_printed(
     file = tmp_path / "the token"
     file.write_text(TOKEN)
     words = ("--client", client.value, "--format", form.value, "--token-file", str(file))
-    text = printed(installation, capsys, *words)
+    text = client_config(installation, capsys, *words)
     assert TOKEN not in text
     file.unlink()
     # Nor is it read: it lies where the client is.
-    assert printed(installation, capsys, *words) == text
+    assert client_config(installation, capsys, *words) == text
 
 
 @pytest.mark.parametrize(
@@ -276,7 +272,9 @@ def test_code_reads_the_token_from_its_file(
     """A projected token is a file; a job that wants it in a variable needs a wrapper."""
     file = tmp_path / "the 'token'"
     file.write_text(f"{TOKEN}\n")
-    text = printed(installation, capsys, "--client", client.value, "--format", form.value, "--token-file", str(file))
+    text = client_config(
+        installation, capsys, "--client", client.value, "--format", form.value, "--token-file", str(file)
+    )
     assert read(READERS[client, form](text, tmp_path)) == TOKEN
 
 
@@ -287,17 +285,17 @@ def test_a_shell_takes_the_token_from_its_file(
     file = tmp_path / "the 'token' $HOME"
     file.write_text("another-token\n")
     words = ("--format", "shell", "--token-file", str(file))
-    spark = _run(printed(installation, capsys, "--client", "spark", *words), tmp_path)
+    spark = _run(client_config(installation, capsys, "--client", "spark", *words), tmp_path)
     assert "SIGNPROXY_TOKEN=another-token" in spark
     assert "another-token" not in "\n".join(spark[: spark.index("job.py")])
-    python = _run(printed(installation, capsys, "--client", "pyiceberg", *words), tmp_path, "env")
+    python = _run(client_config(installation, capsys, "--client", "pyiceberg", *words), tmp_path, "env")
     assert "PYICEBERG_CATALOG__LAKE__TOKEN=another-token" in python
     assert "PYICEBERG_MAX_WORKERS=1" in python
 
 
 def test_the_token_may_have_a_variable_of_its_own(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two catalogs of two identities need two tokens."""
-    text = printed(installation, capsys, "--client", "spark", "--token-variable", "LAKE_TOKEN")
+    text = client_config(installation, capsys, "--client", "spark", "--token-variable", "LAKE_TOKEN")
     assert "spark.sql.catalog.lake.token" in text
     assert "env:LAKE_TOKEN" in text
     assert "SIGNPROXY_TOKEN" not in text
@@ -312,10 +310,10 @@ def test_where_a_file_cannot_name_a_token_it_is_said_beside_it(
 ) -> None:
     """The file alone would be a catalog that answers 401."""
     words = ("--client", "pyiceberg", "--format", "yaml")
-    text = printed(installation, capsys, *words)
+    text = client_config(installation, capsys, *words)
     assert '# export PYICEBERG_CATALOG__LAKE__TOKEN="$SIGNPROXY_TOKEN"' in text
     # A name that no variable can hold.
-    text = printed(installation, capsys, *words, "--as", "My.Lake", "--token-file", "/run/t")
+    text = client_config(installation, capsys, *words, "--as", "My.Lake", "--token-file", "/run/t")
     assert "# load_catalog('My.Lake', token=Path('/run/t').read_text().strip())" in text
     told = refused(installation, capsys, "--client", "pyiceberg", "--format", "shell", "--as", "My.Lake")
     assert "PyIceberg's variables cannot name a catalog 'My.Lake'" in told
@@ -335,7 +333,7 @@ SPARK = """\
 
 def test_a_page_begins_with_what_saves_an_evening(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A user who pastes the rest without it finds out when the job fails."""
-    text = printed(installation, capsys, "--client", "spark", "--catalog", "lake")
+    text = client_config(installation, capsys, "--client", "spark", "--catalog", "lake")
     assert text.startswith(SPARK)
     assert text.splitlines()[len(SPARK.splitlines())].startswith("spark.jars.packages ")
 
@@ -343,7 +341,7 @@ def test_a_page_begins_with_what_saves_an_evening(installation: Path, capsys: py
 def test_packages_are_left_out_where_none_were_run(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A coordinate that was never resolved may be none."""
     for form in ("properties", "shell", "python"):
-        text = printed(installation, capsys, "--client", "spark", "--client-version", "1.10", "--format", form)
+        text = client_config(installation, capsys, "--client", "spark", "--client-version", "1.10", "--format", form)
         assert "ackages" not in text
         assert "catalogs/lake" in text
 
@@ -357,7 +355,7 @@ def test_two_lines_are_those_that_are_printed(
 ) -> None:
     """The first thing that a reader pastes would be of another version than the command."""
     text = _PAGES[page]
-    spark = printed(installation, capsys, "--client", "spark")
+    spark = client_config(installation, capsys, "--client", "spark")
     (block,) = re.findall(r"^```\n(spark\.sql\.catalog\..*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert len(block.splitlines()) == 2
     for line in block.splitlines():
@@ -386,7 +384,7 @@ def test_the_commands_of_the_page_are_accepted(installation: Path, capsys: pytes
 @pytest.mark.parametrize("client", Client)
 def test_a_page_fits_a_terminal(client: Client, installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A note that runs out of the window is not read to its end."""
-    text = printed(installation, capsys, "--client", client.value)
+    text = client_config(installation, capsys, "--client", client.value)
     begin = FORMATS[client][0].comment
     comments = [line for line in text.splitlines() if line.startswith(begin)]
     assert len(comments) > 4
@@ -501,7 +499,7 @@ def test_of_several_storages_one_is_named(installation: Path, capsys: pytest.Cap
 
     def asked(client: str, storage: str) -> dict[str, str]:
         words = ("--client", client, "--format", "json", "--storage", storage)
-        found: dict[str, str] = json.loads(printed(installation, capsys, *words))
+        found: dict[str, str] = json.loads(client_config(installation, capsys, *words))
         return {key.removeprefix("spark.sql.catalog.lake."): value for key, value in found.items()}
 
     assert asked("spark", "main")["s3.endpoint"] == ENDPOINT
@@ -519,7 +517,7 @@ def test_the_catalog_is_found_by_a_prefix_too(installation: Path, capsys: pytest
     """Clients know a catalog by the prefix that they were given."""
     policy = POLICY.replace(_CATALOG, _CATALOG.replace("}", ", prefixes: [opaque-1]}"))
     (installation.parent / "policy.yaml").write_text(policy)
-    text = printed(installation, capsys, "--client", "pyiceberg", "--catalog", "opaque-1")
+    text = client_config(installation, capsys, "--client", "pyiceberg", "--catalog", "opaque-1")
     assert "http://127.0.0.1:8181/catalogs/lake" in text
     assert "opaque-1" not in text
 
@@ -531,11 +529,11 @@ def test_without_an_upstream_there_is_no_facade(installation: Path, capsys: pyte
     told = refused(installation, capsys, "--client", "spark")
     assert "settings: upstreams.lake: this key is missing" in told
     assert "--mode direct" in told
-    assert f"{CATALOG_URI}\n" in printed(installation, capsys, "--client", "spark", *DIRECT)
+    assert f"{CATALOG_URI}\n" in client_config(installation, capsys, "--client", "spark", *DIRECT)
 
 
 def test_clients_are_sent_to_the_public_url(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a gateway listens on is not what its clients can reach."""
-    text = printed(installation, capsys, "--client", "flink", "--set", "public_url=https://sign.example/base/")
+    text = client_config(installation, capsys, "--client", "flink", "--set", "public_url=https://sign.example/base/")
     assert "'uri' = 'https://sign.example/base/catalogs/lake'" in text
     assert "127.0.0.1:8181" not in text

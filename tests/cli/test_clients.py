@@ -10,9 +10,9 @@ import pytest
 
 from signproxy.audit.event import MAX_CONTEXT_BYTES
 from signproxy.catalog.carried import read_carried
+from signproxy.cli.client_config import NEVER_SIGN, notes
 from signproxy.cli.clients import Client, Connection, Mode, Site, configuration, packages, spark_conf
 from signproxy.cli.clients.client import RUNTIMES, VERSIONS, version_of
-from signproxy.cli.clients.notes import NEVER_SIGN, notes
 from signproxy.errors import Invalid
 from signproxy.model import BY_LOCATION, NamedTable
 from signproxy.server.api.routes import Endpoint, find_route

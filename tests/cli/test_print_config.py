@@ -10,7 +10,7 @@ import yaml
 
 from signproxy.cli import main
 from signproxy.config import Settings, load_settings
-from signproxy.config.source import digest_of
+from signproxy.config.load import digest_of
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 

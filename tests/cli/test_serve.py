@@ -9,8 +9,8 @@ import pytest
 import signproxy.server
 from signproxy.cli import main
 from signproxy.config import Settings
+from signproxy.config.load import SettingsSource
 from signproxy.config.settings import LogLevel, Loop
-from signproxy.config.source import SettingsSource
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from signproxy.cli.clients.transparent import S3Site, Transparent
 from signproxy.cli.clients.transparent_forms import FORMS, page
 from signproxy.cli.main import COMMANDS
 from tests.cli import conftest
+from tests.cli.commands import client_config
 from tests.cli.conftest import TOKEN
 
 URL = "http://127.0.0.1:8182"
@@ -44,11 +45,6 @@ def installation(installation: Path) -> Path:
     """Return the settings file of an installation with an S3 listener."""
     installation.write_text(installation.read_text() + "s3: {enabled: true, keys: {max_seconds: 900}}\n" + BEHIND)
     return installation
-
-
-def printed(installation: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["client-config", "--config", str(installation), *words]) == 0
-    return capsys.readouterr().out
 
 
 def refused(installation: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -74,7 +70,7 @@ def test_no_page_holds_a_secret(
     """What is printed is pasted into tickets and wikis."""
     (tmp_path / "token").write_text(TOKEN)
     words = ["--client", client.value, "--format", form.value, "--token-file", str(tmp_path / "token")]
-    text = printed(installation, capsys, *words)
+    text = client_config(installation, capsys, *words)
     assert TOKEN not in text
     assert conftest.SECRET not in text
 
@@ -85,7 +81,7 @@ def test_every_page_says_how_a_key_is_issued(
 ) -> None:
     """A client would have to be given a key, and no message says where one comes from."""
     words = ["--client", client.value, "--format", form.value, "--token-variable", "MY_TOKEN"]
-    (command,) = commands(printed(installation, capsys, *words))
+    (command,) = commands(client_config(installation, capsys, *words))
     assert command[:3] == ["signproxy", "keys", "issue"]
     options = dict(zip(command[3::2], command[4::2], strict=True))
     assert (options["--url"], options["--catalog"]) == ("http://127.0.0.1:8181", "lake")
@@ -101,9 +97,9 @@ def test_every_page_leads_to_the_listener(
     client: Transparent, form: Format, installation: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The client would go to the store itself, or to where requests are signed."""
-    text = printed(installation, capsys, "--client", client.value, "--format", form.value)
+    text = client_config(installation, capsys, "--client", client.value, "--format", form.value)
     configuration = "\n".join(line for line in text.splitlines() if not line.startswith(("#", "--")))
-    if client.needs_catalog:
+    if client.known.needs_catalog:
         # Where objects are, the facade tells them with each table.
         assert "http://127.0.0.1:8181/catalogs/lake" in configuration
     else:
@@ -112,7 +108,7 @@ def test_every_page_leads_to_the_listener(
     assert conftest.ENDPOINT not in text
     assert "127.0.0.1 is each machine's own" in text
     secure = "\n".join(page(client, SITE, form, TokenSource()))
-    assert ("https://sign.example/catalogs/lake" if client.needs_catalog else "s3.sign.example") in secure
+    assert ("https://sign.example/catalogs/lake" if client.known.needs_catalog else "s3.sign.example") in secure
     assert "each machine's own" not in secure
     assert "http://" not in secure
 
@@ -130,9 +126,9 @@ def test_a_client_is_told_how_long_its_key_lives(
     client: Transparent, installation: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A job would end in the middle, without a reason in sight."""
-    text = printed(installation, capsys, "--client", client.value)
-    assert ("lives for 900 s at most, and is not renewed" in text) is not client.renews
-    assert ("and again before one ends" in text) is client.renews
+    text = client_config(installation, capsys, "--client", client.value)
+    assert ("lives for 900 s at most, and is not renewed" in text) is not client.known.renews
+    assert ("and again before one ends" in text) is client.known.renews
 
 
 # -- what is printed, read back as its reader does -------------------------------------------------------------------
@@ -302,7 +298,7 @@ def test_libraries_are_told_the_catalog_alone(client: Transparent) -> None:
     assert "the file /run/token holds" in "\n".join(page(client, SITE, None, TokenSource(file="/run/token")))
 
 
-@pytest.mark.parametrize("client", [client for client in Transparent if client.needs_catalog])
+@pytest.mark.parametrize("client", [client for client in Transparent if client.known.needs_catalog])
 def test_clients_of_catalogs_need_one(
     client: Transparent, installation: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -421,12 +417,12 @@ def test_what_cannot_be_configured_is_told(
 def test_clients_are_sent_to_the_listeners_public_url(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In a cluster they would look for it on their own machine."""
     words = ["--set", "s3.public_url=https://s3.sign.example/", "--set", "s3.port=0"]
-    text = printed(installation, capsys, "--client", "boto3", *words)
+    text = client_config(installation, capsys, "--client", "boto3", *words)
     assert "endpoint_url='https://s3.sign.example'," in text
 
 
 def test_every_client_of_the_reference_is_there(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A client that is named on the page could not be configured."""
     for client in Transparent:
-        assert f"{client.title}: catalog lake" in printed(installation, capsys, "--client", client.value)
-        assert client.why
+        assert f"{client.known.title}: catalog lake" in client_config(installation, capsys, "--client", client.value)
+        assert client.known.why

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from signproxy.pipeline.job import JobContext
-from signproxy.pipeline.progress import Progress
+from signproxy.pipeline.job import JobContext, Progress
 from signproxy.pipeline.session import SessionOptions, open_session
 from signproxy.pipeline.warehouse import Warehouse
 
@@ -29,9 +29,9 @@ SMALL = {
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tell the tests that ask for Spark apart: together they take longer than all others, and share one Spark."""
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+        if str(item.path).startswith(here) and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(PATIENCE))

@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from signproxy.pipeline.job import JobContext, Outcome
-from signproxy.pipeline.progress import Progress
-from signproxy.pipeline.registry import job, run_of
-from signproxy.pipeline.s3log.formats import FORMATS
+from signproxy.pipeline.job import JobContext, JobOutcome, Progress, job, run_of
+from signproxy.pipeline.s3log.intake import FORMATS
 from signproxy.pipeline.warehouse import Warehouse
 from tests.pipeline.demo_month import Month
 
@@ -19,7 +17,7 @@ class Chain(NamedTuple):
 
     month: Month
     warehouse: Warehouse
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, JobOutcome]
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of a table."""
@@ -28,7 +26,7 @@ class Chain(NamedTuple):
 
 def run_chain(spark: SparkSession, month: Month, warehouse: str) -> Chain:
     """Run the jobs in the order that an operator would."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, JobOutcome] = {}
     target = Warehouse(spark, warehouse)
 
     def run(name: str, *inputs: str, label: str = "", **options: Any) -> None:

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from signproxy.audit.encode import LineEncoder
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.segment import ROOT, SealedBy, SegmentEnd, SegmentName, SegmentStart, line_of
-from tests.audit.events import an_event
+from tests.audit.events import an_event, encoded
 
 BOOT = "01M7RKABN8Z7CP8YAFDE000000"
 DAY = 1_795_046_400
@@ -24,7 +23,7 @@ DAY = 1_795_046_400
 def event_lines(count: int, first: int = 1, at: float = DAY, boot_id: str = BOOT, **changes: object) -> list[bytes]:
     """Return events' lines as the server writes them, a second apart."""
     events = [(first + index, at + index, an_event(**changes)) for index in range(count)]
-    return LineEncoder(boot_id).encode(events).splitlines(keepends=True)
+    return encoded(boot_id, events).splitlines(keepends=True)
 
 
 def changed(line: bytes, **values: object) -> bytes:

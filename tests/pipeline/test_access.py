@@ -6,8 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from signproxy.pipeline.days import Days
-from signproxy.pipeline.job import JobContext
+from signproxy.pipeline.job import Days, JobContext
 from signproxy.pipeline.jobs.access import access_daily, access_queries, run
 from tests.pipeline.event_rows import at, event, events
 

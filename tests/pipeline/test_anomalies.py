@@ -9,10 +9,9 @@ import msgspec
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.days import Days
-from signproxy.pipeline.habits import LEAST_DAYS
-from signproxy.pipeline.job import JobContext
+from signproxy.pipeline.job import Days, JobContext
 from signproxy.pipeline.jobs.anomalies import (
+    LEAST_DAYS,
     denial_bursts,
     denials_by_minute,
     enumeration,

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from signproxy.cli import main
-from signproxy.pipeline import launch
+from signproxy.pipeline import runs
 from signproxy.pipeline.job import Exit
 from signproxy.pipeline.session import SessionOptions
 from tests.pipeline.segments import event_lines, life, segment
@@ -42,7 +42,7 @@ def run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def lent(_options: SessionOptions) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr(launch, "open_session", lent)
+    monkeypatch.setattr(runs, "open_session", lent)
     return Command(tmp_path)
 
 
@@ -136,7 +136,7 @@ def test_jobs_without_spark_start_none(
     def never(_options: SessionOptions) -> object:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(launch, "open_session", never)
+    monkeypatch.setattr(runs, "open_session", never)
     monkeypatch.chdir(tmp_path)
     assert main(["pipeline", "schema"]) == Exit.OK
     tables = json.loads(capfd.readouterr().out)
@@ -156,6 +156,7 @@ def test_a_spark_that_does_not_start_is_told_in_a_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.spark
 def test_a_run_that_is_told_to_end_ends_with_its_java(tmp_path: Path) -> None:
     """A node that is drained, or a job that is cancelled, would leave a Java behind that works on for an hour."""
     logs = tmp_path / "logs"

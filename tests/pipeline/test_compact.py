@@ -15,11 +15,9 @@ from signproxy.errors import Invalid
 from signproxy.pipeline import compaction
 from signproxy.pipeline.compaction import finish
 from signproxy.pipeline.day_states import states_before, states_now
-from signproxy.pipeline.days import Days
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.job import Days, JobContext, JobOutcome, job
 from signproxy.pipeline.jobs import reconcile
 from signproxy.pipeline.jobs.compact import run
-from signproxy.pipeline.registry import job
 from signproxy.pipeline.runs import run_job
 from signproxy.pipeline.warehouse import Warehouse
 from tests.pipeline.event_rows import at, event, events, rows
@@ -173,9 +171,9 @@ def test_a_compaction_that_is_killed_loses_nothing(
     assert compacting is not None
     seen: list[Counter[str]] = []
 
-    def looks(context: JobContext) -> Outcome:
+    def looks(context: JobContext) -> JobOutcome:
         seen.append(_rows(context.warehouse))
-        return Outcome()
+        return JobOutcome()
 
     run_job(compacting, looks, filled)
     assert seen == [before]

@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 from signproxy.errors import Invalid
 from signproxy.pipeline.job import JobContext
-from signproxy.pipeline.jobs.cost import class_of, run, table_cost
-from signproxy.pipeline.prices import PriceList, Prices, read_prices
+from signproxy.pipeline.jobs.cost import PriceList, Prices, class_of, read_prices, run, table_cost
 from tests.pipeline.event_rows import rows
 
 DAY = date(2026, 11, 1)

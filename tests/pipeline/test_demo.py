@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from signproxy.cli import main
-from signproxy.pipeline.job import Exit
-from signproxy.pipeline.registry import job
+from signproxy.pipeline.job import Exit, job
 from tools.sample_data.generate import generate
 from tools.sample_data.sample import SAMPLE, SIZE, packed
 from tools.sample_data.truth import read_faults

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from signproxy.errors import Invalid
-from signproxy.pipeline.job import Exit, JobContext, Outcome
+from signproxy.pipeline.job import Exit, JobContext, JobOutcome
 from signproxy.pipeline.jobs import ingest
 from signproxy.pipeline.sealed import SegmentVerdict
 from signproxy.pipeline.warehouse import Warehouse
@@ -29,7 +29,7 @@ class Rig:
         self.warehouse = context.warehouse
         directory.mkdir()
 
-    def run(self, **options: object) -> Outcome:
+    def run(self, **options: object) -> JobOutcome:
         return ingest.run(msgspec.structs.replace(self.context, options=options))
 
     def seqs(self) -> list[int]:

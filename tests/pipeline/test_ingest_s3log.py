@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.errors import Invalid
-from signproxy.pipeline.job import Exit, JobContext, Outcome
+from signproxy.pipeline.job import Exit, JobContext, JobOutcome
 from signproxy.pipeline.jobs import ingest_s3log
 from tests.pipeline.test_s3log_aws import line
 
@@ -31,7 +31,7 @@ class Rig:
         path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
         return path
 
-    def run(self, **options: object) -> Outcome:
+    def run(self, **options: object) -> JobOutcome:
         given = {"format": "aws", "max_bad_ratio": 0.5} | options
         return ingest_s3log.run(msgspec.structs.replace(self.context, inputs=(str(self.directory),), options=given))
 

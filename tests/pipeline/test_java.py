@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from signproxy.errors import Invalid
-from signproxy.pipeline.java import java_home
+from signproxy.pipeline.session import java_home
 
 
 def _java(directory: Path, version: str) -> Path:

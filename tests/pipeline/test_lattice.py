@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signproxy.catalog.call import CallKind
-from signproxy.catalog.needs import PURGE, REPLACES_TABLE, RULES, TABLE_ARRIVES, VIEW_ARRIVES
+from signproxy.catalog.needs import PURGE, REPLACES_TABLE, TABLE_ARRIVES, VIEW_ARRIVES
 from signproxy.pipeline.lattice import BREADTH, CALLS, COPIES, SATISFIED_BY, WRITING_LISTS
 from signproxy.policy.privileges import PRIVILEGES, Privilege, implied
 from signproxy.s3.operation import Access, Operation
@@ -24,8 +24,8 @@ def test_every_call_that_needs_something_is_known() -> None:
     assert set(CALLS) == {kind.name.lower() for kind in CallKind} - nothing
     extra = {
         "register_table": REPLACES_TABLE,
-        "update_table": RULES[CallKind.CREATE_TABLE].privileges,
-        "commit_transaction": RULES[CallKind.CREATE_TABLE].privileges,
+        "update_table": CallKind.CREATE_TABLE.privileges,
+        "commit_transaction": CallKind.CREATE_TABLE.privileges,
         "drop_table": PURGE,
         "rename_table": TABLE_ARRIVES,
         "rename_view": VIEW_ARRIVES,
@@ -34,9 +34,9 @@ def test_every_call_that_needs_something_is_known() -> None:
         call = kind.name.lower()
         if call not in nothing:
             mask = 0
-            for name in CALLS[call].privileges:
+            for name in CALLS[call]:
                 mask |= int(Privilege[name])
-            assert mask == RULES[kind].privileges | extra.get(call, 0), call
+            assert mask == kind.privileges | extra.get(call, 0), call
 
 
 def test_lists_of_writers_and_copies_are_the_servers() -> None:

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from signproxy.cli import main
 from signproxy.errors import Invalid
 from signproxy.pipeline.job import JobContext
-from signproxy.pipeline.jobs.privileges import run
-from signproxy.pipeline.policy_patch import patch_lines
+from signproxy.pipeline.jobs.privileges import patch_lines, run
 from tests.pipeline.event_rows import at, event, events
 
 SETTINGS = """

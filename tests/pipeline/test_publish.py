@@ -7,8 +7,7 @@ import sys
 import msgspec
 import pytest
 
-from signproxy.pipeline.job import Exit, JobContext
-from signproxy.pipeline.registry import job, run_of
+from signproxy.pipeline.job import Exit, JobContext, job, run_of
 from signproxy.pipeline.runs import run_job
 
 

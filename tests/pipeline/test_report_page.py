@@ -10,9 +10,9 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from signproxy.pipeline.finding_specs import SPECS
 from signproxy.pipeline.report.data import ClassCount, FindingGroup, ReportData, Timeline, TimelineSlot, TrailSummary
-from signproxy.pipeline.report.meaning import MEANINGS, query_of
-from signproxy.pipeline.report.page import POLICY, page
+from signproxy.pipeline.report.page import POLICY, page, query_of
 from signproxy.pipeline.report.verdict import ReportStatus, verdict
 from tests.pipeline.markup import Page
 from tests.pipeline.report_example import FIRST, HOSTILE, group, report
@@ -242,7 +242,7 @@ def test_same_values_make_the_same_page() -> None:
 
 def test_days_stand_in_queries_and_no_names() -> None:
     """A name with a quote in it would be run by the operator who pastes the query."""
-    for name in MEANINGS:
+    for name in SPECS:
         for text in HOSTILE:
             found: FindingGroup = group(name, "high", 2, text)
             query = query_of(found)

@@ -14,15 +14,24 @@ from pyspark.sql import SparkSession
 
 from signproxy.cli.pipeline import _exit
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.days import Days
-from signproxy.pipeline.job import Exit, Job, JobContext, Option, Outcome, Severity
-from signproxy.pipeline.progress import Progress
-from signproxy.pipeline.registry import JOBS, job, run_of
-from signproxy.pipeline.runs import RunRecord, cpu_seconds, run_job
-from signproxy.pipeline.turn import alone
+from signproxy.pipeline.job import (
+    JOBS,
+    Days,
+    Exit,
+    Job,
+    JobContext,
+    JobOutcome,
+    Option,
+    Progress,
+    Severity,
+    job,
+    options_of,
+    run_of,
+)
+from signproxy.pipeline.runs import RunRecord, alone, cpu_seconds, run_job
 from signproxy.pipeline.warehouse import Warehouse
 
-A_JOB = Job("a-job", "Does something.", "a_job", (Option("--some-ratio", "A ratio.", float, 0.5),))
+A_JOB = Job("a-job", "Does something.", (Option("--some-ratio", "A ratio.", 0.5),))
 
 
 def _recorded(path: Path) -> dict[str, object]:
@@ -35,7 +44,7 @@ def _recorded(path: Path) -> dict[str, object]:
 def test_a_run_is_recorded(context: JobContext, tmp_path: Path) -> None:
     """What a nightly run read, and how it ended, must be known the next morning."""
     asked = msgspec.structs.replace(context, inputs=("in",), options={"some_ratio": 0.5, "none": None})
-    record, outcome = run_job(A_JOB, lambda _: Outcome(3, 2, 1, Exit.BAD_DATA, ("a note",)), asked)
+    record, outcome = run_job(A_JOB, lambda _: JobOutcome(3, 2, 1, Exit.BAD_DATA, ("a note",)), asked)
     kept = _recorded(tmp_path / "warehouse")
     assert kept == json.loads(msgspec.json.encode(record))
     assert (kept["exit"], kept["rows_in"], kept["rows_bad"], kept["inputs"]) == (4, 3, 1, ["in"])
@@ -46,7 +55,7 @@ def test_a_run_is_recorded(context: JobContext, tmp_path: Path) -> None:
 def test_a_run_that_failed_is_recorded_with_its_reason(context: JobContext, tmp_path: Path) -> None:
     """A record that is missing looks like a run that never began."""
 
-    def fails(_: JobContext) -> Outcome:
+    def fails(_: JobContext) -> JobOutcome:
         raise ValueError("no such thing\nand a page of Java")
 
     record, _ = run_job(A_JOB, fails, context)
@@ -56,10 +65,18 @@ def test_a_run_that_failed_is_recorded_with_its_reason(context: JobContext, tmp_
     assert _recorded(tmp_path / "warehouse")["problem"] == record.problem
 
 
+def test_an_option_of_zero_is_no_option_that_was_left_out() -> None:
+    """An operator who lets no line be bad would have a thousandth of them let pass."""
+    given = {"max_bad_ratio": 0.0, "format": None}
+    context = JobContext(None, Warehouse(None, "nowhere"), Progress(), options=given)
+    expected = {"format": "aws", "max_bad_ratio": 0.0, "files_per_batch": 1024}
+    assert options_of(context, "ingest-s3log") == expected
+
+
 def test_what_an_operator_got_wrong_is_wrong_usage(context: JobContext) -> None:
     """A typing error must not look like a fault of the data."""
 
-    def refuses(_: JobContext) -> Outcome:
+    def refuses(_: JobContext) -> JobOutcome:
         raise Invalid([Finding("", "--input", "names nothing")])
 
     record, _ = run_job(A_JOB, refuses, context)
@@ -80,7 +97,7 @@ def test_a_record_that_cannot_be_written_does_not_hide_the_outcome(
     """A full disk would otherwise be told instead of the finding."""
     (tmp_path / "file").write_text("")
     context = JobContext(spark, Warehouse(spark, str(tmp_path / "file")), Progress())
-    record, _ = run_job(A_JOB, lambda _: Outcome(exit=Exit.AUDIT_GAP), context)
+    record, _ = run_job(A_JOB, lambda _: JobOutcome(exit=Exit.AUDIT_GAP), context)
     assert record.exit == Exit.AUDIT_GAP
     assert "was not written" in capsys.readouterr().err
 
@@ -88,15 +105,15 @@ def test_a_record_that_cannot_be_written_does_not_hide_the_outcome(
 @pytest.mark.parametrize(
     ("outcome", "fail_on", "expected"),
     (
-        (Outcome(severities={"high": 1}), None, Exit.OK),
-        (Outcome(severities={"high": 1}), "critical", Exit.OK),
-        (Outcome(severities={"high": 1}), "high", Exit.FINDINGS),
-        (Outcome(severities={"low": 3, "critical": 1}), "medium", Exit.FINDINGS),
-        (Outcome(), "info", Exit.OK),
-        (Outcome(exit=Exit.AUDIT_GAP, severities={"high": 1}), "high", Exit.AUDIT_GAP),
+        (JobOutcome(severities={"high": 1}), None, Exit.OK),
+        (JobOutcome(severities={"high": 1}), "critical", Exit.OK),
+        (JobOutcome(severities={"high": 1}), "high", Exit.FINDINGS),
+        (JobOutcome(severities={"low": 3, "critical": 1}), "medium", Exit.FINDINGS),
+        (JobOutcome(), "info", Exit.OK),
+        (JobOutcome(exit=Exit.AUDIT_GAP, severities={"high": 1}), "high", Exit.AUDIT_GAP),
     ),
 )
-def test_the_status_says_how_it_ended(outcome: Outcome, fail_on: str | None, expected: Exit) -> None:
+def test_the_status_says_how_it_ended(outcome: JobOutcome, fail_on: str | None, expected: Exit) -> None:
     """A scheduler looks at the status and at nothing else."""
     record = RunRecord(run_id="", job="", began_at="", seconds=0, cpu_seconds=0, exit=int(outcome.exit))
     assert _exit(record, outcome, fail_on) == expected

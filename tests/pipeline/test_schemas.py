@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, StructType
 
-from signproxy.audit.encode import LineEncoder
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.audit.segments import SegmentSettings, SegmentSink
 from signproxy.pipeline import schemas
 from signproxy.pipeline.intake import _AS_JSON, _LINES, _judged
+from tests.audit.events import encoded
 from tests.pipeline.segments import BOOT, DAY
 
 JOBS = Path(schemas.__file__).parent
@@ -68,7 +68,7 @@ def test_what_the_server_writes_is_what_spark_reads(
     """A field of another type, or text that is folded on its way, makes evidence of something that never was."""
     directory = tmp_path_factory.mktemp("audit")
     sink = SegmentSink(SegmentSettings(directory, "pod-1", "0.1.0"))
-    lines = LineEncoder(BOOT).encode([(index + 1, DAY + index / 7, event) for index, event in enumerate(events)])
+    lines = encoded(BOOT, [(index + 1, DAY + index / 7, event) for index, event in enumerate(events)])
     sink.write(lines, len(events))
     sink.close()
     written = [msgspec.json.decode(line, type=AuditEvent) for line in lines.splitlines()]

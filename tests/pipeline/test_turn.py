@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from signproxy.pipeline.turn import LOCK, Busy, alone
+from signproxy.pipeline.runs import LOCK, Busy, alone
 
 _HOLDS = """
 import sys
 from pathlib import Path
-from signproxy.pipeline.turn import alone
+from signproxy.pipeline.runs import alone
 with alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from signproxy.pipeline import session as sessions
-from signproxy.pipeline.days import Days
+from signproxy.pipeline.job import Days
 from signproxy.pipeline.session import SETTINGS, SessionOptions
 from signproxy.pipeline.warehouse import Warehouse
 

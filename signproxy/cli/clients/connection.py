@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import Enum
 
 import msgspec
 
 from signproxy.audit.event import MAX_CONTEXT_BYTES
 from signproxy.cli.clients.client import VERSIONS, Client, version_of
+from signproxy.cli.key_request import SERVER_URL
 from signproxy.errors import Finding, Invalid
-
-_COMMAND_LINE = "command line"
 
 # A header's value: nothing that ends it early, or acts on whatever shows it.
 _CONTEXT = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 # What stands between two dots of Spark's keys.
 _SPARK_NAME = re.compile(r"[A-Za-z0-9_\-]+")
-# No user, who might bring a password, and no query, which would end up before each route.
-_URL = re.compile(r"https?://[0-9A-Za-z.\-_\[\]:]+(?:/[!\"$->A-~]*)?")
 
 
 class Mode(Enum):
@@ -59,15 +57,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str = ""
 
     def __post_init__(self) -> None:
-        problems = {
-            "--client-version": self._version_problem(),
-            "--as": self._name_problem(),
-            "--catalog-uri": self._catalog_uri_problem(),
-            "--warehouse": self._warehouse_problem(),
-            "--application": _context_problem(self.application),
-            "--query-id": _context_problem(self.query_id),
-        }
-        if findings := [Finding(_COMMAND_LINE, option, told) for option, told in problems.items() if told]:
+        if findings := [Finding("command line", option, told) for option, told in self._problems()]:
             raise Invalid(findings)
 
     @property
@@ -80,38 +70,28 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
         """The version as configurations differ by it."""
         return version_of(self.client, self.version) or ""
 
-    def _version_problem(self) -> str:
-        if self.minor:
-            return ""
-        what = "Iceberg" if self.client.java else "PyIceberg"
-        return f"{self.version!r} is no version of {what} that is known: {', '.join(VERSIONS[self.client])}"
-
-    def _name_problem(self) -> str:
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """Yield each option that no configuration could be made of, and what is wrong with it."""
+        facade = self.mode is Mode.FACADE
+        if not self.minor:
+            what = "Iceberg" if self.client.java else "PyIceberg"
+            known = ", ".join(VERSIONS[self.client])
+            yield "--client-version", f"{self.version!r} is no version of {what} that is known: {known}"
         if self.client is Client.SPARK and not _SPARK_NAME.fullmatch(self.called):
-            return f"Spark cannot call a catalog {self.called!r}; give it a name of letters, digits, - and _"
-        return ""
-
-    def _catalog_uri_problem(self) -> str:
-        if self.mode is Mode.FACADE:
-            return (
-                "goes with --mode direct; through the facade the client's uri is signproxy's"
-                if self.catalog_uri
-                else ""
-            )
-        if not self.catalog_uri:
-            return "is needed with --mode direct, where the client asks the catalog itself"
-        if not _URL.fullmatch(self.catalog_uri):
+            yield "--as", f"Spark cannot call a catalog {self.called!r}; give it a name of letters, digits, - and _"
+        if facade and self.catalog_uri:
+            yield "--catalog-uri", "goes with --mode direct; through the facade the client's uri is signproxy's"
+        elif not facade and not self.catalog_uri:
+            yield "--catalog-uri", "is needed with --mode direct, where the client asks the catalog itself"
+        elif not facade and not SERVER_URL.fullmatch(self.catalog_uri):
             # Not repeated: it may hold a password.
-            return "http(s)://HOST/PATH without user and query expected"
-        return ""
-
-    def _warehouse_problem(self) -> str:
-        if self.warehouse and self.mode is Mode.FACADE:
-            return "goes with --mode direct; signproxy's address names the catalog already"
-        return "" if self.warehouse.isprintable() else "printable text expected"
-
-
-def _context_problem(text: str) -> str:
-    if not _CONTEXT.fullmatch(text):
-        return "printable ASCII expected; it travels in a header"
-    return f"is longer than {MAX_CONTEXT_BYTES} bytes" if len(text) > MAX_CONTEXT_BYTES else ""
+            yield "--catalog-uri", "http(s)://HOST/PATH without user and query expected"
+        if facade and self.warehouse:
+            yield "--warehouse", "goes with --mode direct; signproxy's address names the catalog already"
+        elif not self.warehouse.isprintable():
+            yield "--warehouse", "printable text expected"
+        for option, text in (("--application", self.application), ("--query-id", self.query_id)):
+            if not _CONTEXT.fullmatch(text):
+                yield option, "printable ASCII expected; it travels in a header"
+            elif len(text) > MAX_CONTEXT_BYTES:
+                yield option, f"is longer than {MAX_CONTEXT_BYTES} bytes"

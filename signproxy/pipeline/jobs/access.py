@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.job import JobContext, JobOutcome
 from signproxy.pipeline.schemas import DAY
+from signproxy.pipeline.uses import effective
 
 _KINDS = ("sign", "forward", "vend", "refresh")
 """Kinds of events that open objects; a catalog's own calls and the server's notes open none."""
@@ -16,10 +17,9 @@ _TABLE = ("catalog", "namespace", "table")
 
 def accesses(events: DataFrame) -> DataFrame:
     """Return the events that are about objects, each with what it stands for."""
-    effective = F.coalesce(F.nullif(F.col("effective_principal"), F.lit("")), F.col("principal"))
     return events.where(F.col("kind").isin(*_KINDS)).withColumns(
         {
-            "effective_principal": effective,
+            "effective_principal": effective(),
             "weight": F.coalesce(F.col("count"), F.lit(1)),
             "moved": F.coalesce(F.col("bytes_in"), F.lit(0)) + F.coalesce(F.col("bytes_out"), F.lit(0)),
         }
@@ -56,7 +56,7 @@ def access_queries(events: DataFrame) -> DataFrame:
     )
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Count the days anew that were asked for; all of them where none were."""
     warehouse = context.warehouse
     events = warehouse.read("events", context.days)
@@ -64,4 +64,4 @@ def run(context: JobContext) -> Outcome:
     warehouse.replace_days("access_queries", access_queries(events), context.days)
     daily = warehouse.read("access_daily", context.days)
     found = daily.agg(F.sum("n").alias("n"), F.count(F.lit(1)).alias("rows")).first()
-    return Outcome(rows_in=(found and found["n"]) or 0, rows_out=(found and found["rows"]) or 0)
+    return JobOutcome(rows_in=(found and found["n"]) or 0, rows_out=(found and found["rows"]) or 0)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from signproxy.errors import Finding, Invalid
 from signproxy.pipeline.compaction import ORDER, Filed, compact, filed, unfinished
 from signproxy.pipeline.day_states import carry_over, states_now
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.job import JobContext, JobOutcome, options_of
 
 JOB = "compact"
-FILES = 4
-TARGET_MIB = 256
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Compact the days of which there are more files than is good."""
-    target = int(context.options.get("target_mib") or TARGET_MIB) << 20
-    least = int(context.options.get("files") or FILES)
+    options = options_of(context, JOB)
+    target, least = options["target_mib"] << 20, options["files"]
     if target <= 0 or least <= 0:
         raise Invalid([Finding("", "--target-mib, --files", "have to be more than nothing")])
     spark, warehouse, progress = context.spark, context.warehouse, context.progress
@@ -31,7 +29,8 @@ def run(context: JobContext) -> Outcome:
     carry_over(warehouse, before)
     progress.end()
     notes = [f"{day.name} of {day.day}: an ingest was interrupted; let it run first, then this" for day in waiting]
-    return Outcome(rows, rows, notes=(*_told(ready, target), *notes), numbers=_numbers(ready, target))
+    numbers = {"days": len(ready), **_files(ready, target)}
+    return JobOutcome(rows, rows, notes=(*_told(ready, target), *notes), numbers=numbers)
 
 
 def _told(days: list[Filed], target: int) -> list[str]:
@@ -39,14 +38,14 @@ def _told(days: list[Filed], target: int) -> list[str]:
     for name in ORDER:
         own = [day for day in days if day.name == name]
         if own:
-            files = sum(len(day.paths) for day in own)
-            found.append(f"{name}: {files:,} files of {len(own)} days are {sum(d.pieces(target) for d in own):,} now")
+            files = _files(own, target)
+            before, after = files["files_before"], files["files_after"]
+            found.append(f"{name}: {before:,} files of {len(own)} days are {after:,} now")
     return found or ["there is nothing to put together"]
 
 
-def _numbers(days: list[Filed], target: int) -> dict[str, float]:
+def _files(days: list[Filed], target: int) -> dict[str, int]:
     return {
-        "days": len(days),
         "files_before": sum(len(day.paths) for day in days),
         "files_after": sum(day.pieces(target) for day in days),
     }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.job import JobContext, Outcome
-from signproxy.pipeline.prices import PriceList, read_prices
+from signproxy.pipeline.job import JobContext, JobOutcome, options_of
+from signproxy.pipeline.matching import PARTS_OF_A_REQUEST
 from signproxy.pipeline.schemas import DAY
 
 SMALL_BYTES = 8 << 20
@@ -17,9 +19,14 @@ SMALL_BYTES = 8 << 20
 TARGET_BYTES = 128 << 20
 """The file that small ones could be parts of, read in ranges of `SMALL_BYTES` or more."""
 
+CLASSES = ("get", "head", "list", "put", "delete")
+"""What requests are priced by."""
+
+PER_REQUESTS = 1000
+PER_BYTES = 10**9
+MAX_BYTES = 1 << 20
+
 _TABLE = ("catalog", "namespace", "table")
-_NOT_CHARGED = ("BATCH.DELETE.OBJECT", "REST.COPY.OBJECT_GET", "REST.COPY.PART_GET")
-"""Rows that belong to a request which has a row of its own: a bulk delete's keys, the source of a copy."""
 
 
 def class_of() -> Column:
@@ -45,7 +52,7 @@ def charged(requests: DataFrame) -> DataFrame:
     own = requests.where(F.col("source") == "aws").select("bucket", DAY).distinct()
     again = own.withColumn("source", F.lit("cloudtrail"))
     served = F.coalesce(F.col("status"), F.lit(200)) < 500
-    return requests.where(served & ~F.coalesce(F.col("op").isin(*_NOT_CHARGED), F.lit(False))).join(
+    return requests.where(served & ~F.coalesce(F.col("op").isin(*PARTS_OF_A_REQUEST), F.lit(False))).join(
         F.broadcast(again), ["bucket", DAY, "source"], "left_anti"
     )
 
@@ -95,7 +102,7 @@ def table_cost(requests: DataFrame, prices: PriceList, small: int = SMALL_BYTES)
     )
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Price the attributed requests of the days that were asked for."""
     path = context.options.get("prices")
     if not path:
@@ -107,7 +114,7 @@ def run(context: JobContext) -> Outcome:
         raise Invalid(
             [Finding("", "access_attribution", "holds nothing of these days: run `signproxy pipeline reconcile` first")]
         )
-    small = int(context.options.get("small_mib") or SMALL_BYTES >> 20) << 20
+    small = options_of(context, "cost")["small_mib"] << 20
     warehouse.replace_days("table_cost", table_cost(requests, prices, small), context.days)
     found = (
         warehouse.read("table_cost", context.days)
@@ -120,11 +127,68 @@ def run(context: JobContext) -> Outcome:
         .first()
     )
     if found is None or not found["rows"]:
-        return Outcome(notes=("there are no requests of these days",))
+        return JobOutcome(notes=("there are no requests of these days",))
     unit = f" {prices.currency}" if prices.currency else ""
-    return Outcome(
+    return JobOutcome(
         found["requests"],
         found["rows"],
         notes=(f"{found['cost']:,.2f}{unit}, of which {found['tax']:,.2f} for small files",),
         numbers={"cost": found["cost"], "small_file_tax": found["tax"]},
     )
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Prices of a bucket; what is left out costs what it costs by default, and nothing there."""
+
+    requests: Mapping[str, float] = {}
+    """By class: of a thousand requests."""
+    egress: float | None = None
+    """Of a gigabyte (10^9 bytes) that is read."""
+
+
+class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A price list as a file holds it."""
+
+    currency: str = ""
+    default: Prices = Prices()
+    buckets: Mapping[str, Prices] = {}
+
+    def rows(self) -> Iterator[tuple[str, str, float, float]]:
+        """Yield bucket ('' for all that have no prices of their own), class, price of a request, price of a byte."""
+        for bucket, prices in {"": self.default, **self.buckets}.items():
+            egress = self.default.egress if prices.egress is None else prices.egress
+            for each in CLASSES:
+                request = prices.requests.get(each, self.default.requests.get(each, 0.0))
+                yield bucket, each, request / PER_REQUESTS, (egress or 0.0) / PER_BYTES
+
+
+def read_prices(path: Path) -> PriceList:
+    """Return the price list of a YAML or JSON file. Raise Invalid."""
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        text = raw.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _invalid(file, f"cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+    if len(raw) > MAX_BYTES:
+        raise _invalid(file, f"is larger than {MAX_BYTES} bytes")
+    # Of JSON no other library is asked: a bare Spark image, which lacks the one for YAML, can read prices in JSON.
+    language, decode = ("JSON", msgspec.json.decode) if file.endswith(".json") else ("YAML", msgspec.yaml.decode)
+    try:
+        found = msgspec.convert(decode(text), PriceList)
+    except msgspec.ValidationError as error:
+        raise _invalid(file, str(error)) from None
+    except msgspec.DecodeError as error:
+        raise _invalid(file, f"is no {language}: {str(error).splitlines()[0]}") from None
+    for bucket, prices in {"default": found.default, **found.buckets}.items():
+        unknown = sorted(set(prices.requests) - set(CLASSES))
+        if unknown:
+            raise _invalid(file, f"{bucket}: {unknown[0]!r} is none of {', '.join(CLASSES)}")
+        if any(price < 0 for price in (*prices.requests.values(), prices.egress or 0.0)):
+            raise _invalid(file, f"{bucket}: a price is below zero")
+    return found
+
+
+def _invalid(file: str, problem: str) -> Invalid:
+    return Invalid([Finding(file, "", problem)])

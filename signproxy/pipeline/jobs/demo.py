@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-import msgspec
-
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.days import ALL_DAYS
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.job import ALL_DAYS, JobContext, JobOutcome
+from signproxy.pipeline.warehouse import local_directory
 
 DIRECTORY = "demo"
 """Below the warehouse."""
 SAMPLE = "sample.tar.xz"
 
 
-class _Summary(msgspec.Struct, frozen=True):
-    """What the sample says of itself."""
-
-    seed: int
-    first_day: str
-    days: int
-    written: int
-    segments: int
-    requests: Mapping[str, int]
-
-
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Unpack the sample below the warehouse, and say what it holds and of which days it is."""
     if context.days != ALL_DAYS:
         raise Invalid(
             [Finding("", "--from and --to", "the sample's days are fixed; other jobs can look at some of them")]
         )
-    directory = _local(context.warehouse.path) / DIRECTORY
+    place = local_directory(context.warehouse.path, "--warehouse", "the demo is written to a directory of this machine")
+    directory = place / DIRECTORY
     if directory.exists():
         raise Invalid([Finding(str(directory), "", "exists already: remove it, or name another warehouse")])
     _unpack(directory)
-    summary = msgspec.json.decode((directory / "truth" / "summary.json").read_bytes(), type=_Summary)
-    requests = sum(summary.requests.values())
+    summary = json.loads((directory / "truth" / "summary.json").read_bytes())
+    requests = sum(summary["requests"].values())
     notes = (
-        f"{summary.days} days, the first of them {summary.first_day}",
-        f"{summary.segments:,} segments below {directory}/audit",
+        f"{summary['days']} days, the first of them {summary['first_day']}",
+        f"{summary['segments']:,} segments below {directory}/audit",
         f"{requests:,} requests in the stores' logs below {directory}/logs",
         f"what is to be found in them: {directory}/truth",
     )
-    return Outcome(rows_out=summary.written, notes=notes, numbers={"seed": summary.seed, "requests": requests})
+    return JobOutcome(rows_out=summary["written"], notes=notes, numbers={"seed": summary["seed"], "requests": requests})
 
 
 def _unpack(directory: Path) -> None:
@@ -59,10 +47,3 @@ def _unpack(directory: Path) -> None:
                 target = directory / member.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content.read())
-
-
-def _local(path: str) -> Path:
-    plain = path.removeprefix("file://").removeprefix("file:")
-    if "://" in plain:
-        raise Invalid([Finding("", "--warehouse", "the demo is written to a directory of this machine")])
-    return Path(plain)

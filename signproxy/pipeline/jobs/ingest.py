@@ -17,7 +17,8 @@ are compared for each of them, counted in the tables after they were written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row
@@ -26,19 +27,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pag
 from signproxy.audit.ids import new_event_id
 from signproxy.audit.segment import SUFFIX
 from signproxy.errors import Finding, Invalid
+from signproxy.pipeline.findings import count_by
 from signproxy.pipeline.gaps import audit_findings
-from signproxy.pipeline.intake import Intake, take_again
-from signproxy.pipeline.job import Exit, JobContext, Outcome
+from signproxy.pipeline.intake import SegmentIntake, take_again
+from signproxy.pipeline.job import Exit, JobContext, JobOutcome, options_of
 from signproxy.pipeline.sealed import SegmentVerdict
-from signproxy.pipeline.stream import FOREVER, label_of, take_what_is_there
+from signproxy.pipeline.stream import files_below, label_of, take_what_is_there
 
 JOB = "ingest"
-MAX_BAD_RATIO = 0.001
-FILES_PER_BATCH = 256
 
-_FILES = {"pathGlobFilter": f"*{SUFFIX}", "recursiveFileLookup": "true"}
-_BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
-_CHECKPOINTS = "_checkpoints/ingest"
+_FILES = {"pathGlobFilter": f"*{SUFFIX}"}
 _JUDGED = "_checkpoints/ingest-judged"
 
 CURABLE = (
@@ -51,7 +49,7 @@ CURABLE = (
 """Verdicts on a file that may be another one the next time."""
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Read whatever is there and was not read yet."""
     if not context.inputs:
         raise Invalid([Finding("", "--input", "names the directory that the segments are below")])
@@ -86,19 +84,10 @@ def _is_judged(context: JobContext, entries: int) -> bool:
 
 
 def _read(context: JobContext, path: str, run_id: str) -> None:
-    stream = (
-        context.spark.readStream.format("binaryFile")
-        .schema(_BINARY_FILE)
-        .options(**_FILES)
-        .option("maxFileAge", FOREVER)
-        .option("maxFilesPerTrigger", int(context.options.get("files_per_batch", FILES_PER_BATCH)))
-        .load(path)
-        .select("path")
-    )
-    checkpoint = f"{context.warehouse.path}/{_CHECKPOINTS}/{label_of(path)}"
-    intake = Intake(context.warehouse.path, checkpoint, run_id, context.spark, context.progress)
+    local = (context.spark, context.progress)
+    intake = SegmentIntake(context.warehouse.path, f"ingest/{label_of(path)}", run_id, local)
     context.progress.begin(f"ingest {path}", _waiting(context, path), "segments")
-    take_what_is_there(stream, intake, checkpoint)
+    take_what_is_there(context, path, intake, _FILES, options_of(context, JOB)["files_per_batch"])
 
 
 def _read_again(context: JobContext, path: str, run_id: str) -> None:
@@ -110,7 +99,7 @@ def _read_again(context: JobContext, path: str, run_id: str) -> None:
     )
     if refused.isEmpty():
         return
-    there = context.spark.read.format("binaryFile").options(**_FILES).load(path).select("path")
+    there = files_below(context.spark, path, _FILES)
     paths = [row["path"] for row in there.join(refused, "path", "left_semi").collect()]
     if paths:
         take_again(context.spark, context.warehouse, sorted(paths), run_id)
@@ -118,32 +107,22 @@ def _read_again(context: JobContext, path: str, run_id: str) -> None:
 
 def _waiting(context: JobContext, path: str) -> int:
     """Return how many segments there are that the ledger does not have."""
-    files = context.spark.read.format("binaryFile").options(**_FILES).load(path)
-    names = files.select(F.element_at(F.split("path", "/"), -1).alias("segment"))
+    names = files_below(context.spark, path, _FILES).select(F.element_at(F.split("path", "/"), -1).alias("segment"))
     return names.join(context.warehouse.read("segments").select("segment"), "segment", "left_anti").count()
 
 
-def _outcome(context: JobContext, taken: Sequence[Row], lives: set[str]) -> Outcome:
+def _outcome(context: JobContext, taken: Sequence[Row], lives: set[str]) -> JobOutcome:
     good = sum(row["good"] for row in taken)
     bad = sum(row["quarantined"] for row in taken)
-    verdicts: dict[str, int] = {}
-    for row in taken:
-        verdicts[row["verdict"]] = verdicts.get(row["verdict"], 0) + 1
-    severities = _severities(context, lives) if lives else {}
+    # The findings about other lives were told when these were read.
+    about = F.col("evidence")["boot_id"].isin(sorted(lives))
+    severities = count_by(context.warehouse.read("findings").where((F.col("job") == JOB) & about), "severity")
     exit_code = Exit.OK
-    if bad > float(context.options.get("max_bad_ratio", MAX_BAD_RATIO)) * (good + bad):
+    if bad > options_of(context, JOB)["max_bad_ratio"] * (good + bad):
         exit_code = Exit.BAD_DATA
     if severities:
         exit_code = Exit.AUDIT_GAP
-    notes = [
-        f"{count} segments {verdict}" for verdict, count in sorted(verdicts.items()) if verdict != SegmentVerdict.WHOLE
-    ]
-    notes += [f"{count} findings {word}, in the table `findings`" for word, count in sorted(severities.items())]
-    return Outcome(good + bad, good, bad, exit_code, tuple(notes), severities, {"segments": len(taken)})
-
-
-def _severities(context: JobContext, lives: set[str]) -> Mapping[str, int]:
-    """Count the findings about the lives that this run read of; those of others were told when they were read."""
-    rows = context.warehouse.read("findings").where(F.col("job") == JOB)
-    about = rows.where(F.col("evidence")["boot_id"].isin(sorted(lives)))
-    return {row["severity"]: row["count"] for row in about.groupBy("severity").count().collect()}
+    verdicts = Counter(row["verdict"] for row in taken if row["verdict"] != SegmentVerdict.WHOLE)
+    notes = [f"{count} segments {verdict}" for verdict, count in sorted(verdicts.items())]
+    notes += [f"{count} findings {word}, in the table `findings`" for word, count in severities.items()]
+    return JobOutcome(good + bad, good, bad, exit_code, tuple(notes), severities, {"segments": len(taken)})

@@ -12,24 +12,17 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pag
 
 from signproxy.audit.ids import new_event_id
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.job import Exit, JobContext, Outcome
-from signproxy.pipeline.s3log.formats import FORMATS
-from signproxy.pipeline.s3log.intake import LEDGER, SHORT, UNREADABLE, LogIntake, take_again
+from signproxy.pipeline.job import Exit, JobContext, JobOutcome, options_of
+from signproxy.pipeline.s3log.intake import FORMATS, LEDGER, SHORT, UNREADABLE, LogIntake, take_again
 from signproxy.pipeline.schemas import DAY
-from signproxy.pipeline.stream import FOREVER, label_of, take_what_is_there
+from signproxy.pipeline.stream import files_below, label_of, take_what_is_there
 
 JOB = "ingest-s3log"
-MAX_BAD_RATIO = 0.001
-FILES_PER_BATCH = 1024
-"""S3 writes many small files; each batch costs a commit."""
-
-_BINARY_FILE = "path string, modificationTime timestamp, length long, content binary"
-_CHECKPOINTS = "_checkpoints/ingest-s3log"
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Read whatever is there and was not read yet."""
-    form = context.options.get("format") or "aws"
+    form = options_of(context, JOB)["format"]
     if form not in FORMATS:
         raise Invalid([Finding("", "--format", f"{form!r} is none of {', '.join(FORMATS)}")])
     if not context.inputs:
@@ -48,35 +41,29 @@ def run(context: JobContext) -> Outcome:
         noted = quality(context.warehouse.read("s3_access"), context.warehouse.read(LEDGER))
         context.warehouse.replace("data_quality", noted, {"job": JOB})
     exit_code = Exit.OK
-    if torn or bad > float(context.options.get("max_bad_ratio") or MAX_BAD_RATIO) * (good + bad):
+    if torn or bad > options_of(context, JOB)["max_bad_ratio"] * (good + bad):
         exit_code = Exit.BAD_DATA
     if any(row["verdict"] == SHORT for row in taken):
         exit_code = Exit.FAILED
     notes = [f"{path} has changed since it was read: what was added is not in `s3_access`" for path in grown]
     notes += [f"{bad} lines are in `quarantine`"] if bad else []
     notes += [f"{torn} files cannot be unpacked: fetch them again, nothing of them was read"] if torn else []
-    return Outcome(good + bad, good, bad, exit_code, tuple(notes), {}, {"files": len(taken)})
+    return JobOutcome(good + bad, good, bad, exit_code, tuple(notes), {}, {"files": len(taken)})
 
 
 def quality(access: DataFrame, ledger: DataFrame) -> DataFrame:
     """Count what is wrong with rows that were kept, by log, problem and day, and what was not kept."""
-    kept = (
-        access.where(F.col("quality").isNotNull())
-        .select("source", F.explode("quality").alias("problem"), DAY, "request_id")
-        .groupBy("source", "problem", DAY)
-        .agg(F.count(F.lit(1)).alias("n"), F.min("request_id").alias("example"))
+    problem, each = F.explode("quality").alias("problem"), F.lit(1).alias("n")
+    kept = access.where(F.col("quality").isNotNull()).select(
+        "source", problem, DAY, F.col("request_id").alias("example"), each
     )
-    lost = (
-        ledger.where(F.col("quarantined") > 0)
-        .groupBy(F.col("source"), F.lit("quarantined").alias("problem"), F.lit(None).cast("date").alias(DAY))
-        .agg(F.sum("quarantined").alias("n"), F.min("path").alias("example"))
+    of_file = ("source", F.lit(None).cast("date").alias(DAY), F.col("path").alias("example"))
+    lost = ledger.where(F.col("quarantined") > 0).select(
+        *of_file, F.lit("quarantined").alias("problem"), F.col("quarantined").alias("n")
     )
-    torn = (
-        _never_read(ledger)
-        .groupBy("source", F.lit(UNREADABLE).alias("problem"), F.lit(None).cast("date").alias(DAY))
-        .agg(F.count(F.lit(1)).alias("n"), F.min("path").alias("example"))
-    )
-    return kept.unionByName(lost).unionByName(torn).withColumn("job", F.lit(JOB))
+    torn = _never_read(ledger).select(*of_file, F.lit(UNREADABLE).alias("problem"), each)
+    counted = kept.unionByName(lost).unionByName(torn).groupBy("source", "problem", DAY)
+    return counted.agg(F.sum("n").alias("n"), F.min("example").alias("example")).withColumn("job", F.lit(JOB))
 
 
 def _never_read(ledger: DataFrame) -> DataFrame:
@@ -94,35 +81,22 @@ def _read_again(context: JobContext, path: str, run_id: str) -> None:
     torn = _torn(context)
     if torn.isEmpty():
         return
-    rows = _files(context, path).join(torn.select("path", "source"), "path").collect()
+    rows = files_below(context.spark, path, {}).join(torn.select("path", "source"), "path").collect()
     if rows:
         files = {row["path"]: (row["source"], row["length"]) for row in rows}
         take_again(context.spark, context.warehouse, files, run_id)
 
 
 def _read(context: JobContext, form: str, path: str, run_id: str) -> None:
-    stream = (
-        context.spark.readStream.format("binaryFile")
-        .schema(_BINARY_FILE)
-        .option("recursiveFileLookup", "true")
-        .option("maxFileAge", FOREVER)
-        .option("maxFilesPerTrigger", int(context.options.get("files_per_batch") or FILES_PER_BATCH))
-        .load(path)
-        .select("path", "length")
-    )
-    checkpoint = f"{context.warehouse.path}/{_CHECKPOINTS}/{form}-{label_of(path)}"
-    intake = LogIntake(form, context.warehouse.path, checkpoint, run_id, (context.spark, context.progress))
+    local = (context.spark, context.progress)
+    checkpoint = f"{JOB}/{form}-{label_of(path)}"
+    intake = LogIntake(form, context.warehouse.path, checkpoint, run_id, local)
     context.progress.begin(f"{JOB} {path}", 0, "files")
-    take_what_is_there(stream, intake, checkpoint)
-
-
-def _files(context: JobContext, path: str) -> DataFrame:
-    files = context.spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
-    return files.select("path", "length")
+    take_what_is_there(context, path, intake, {}, options_of(context, JOB)["files_per_batch"])
 
 
 def _grown(context: JobContext, path: str) -> DataFrame:
     """Return the files that are longer or shorter now than they were when they were read."""
     ledger = context.warehouse.read(LEDGER).where(F.col("verdict") != UNREADABLE)
-    files = _files(context, path).join(ledger, "path", "left_semi").withColumnRenamed("length", "bytes")
+    files = files_below(context.spark, path, {}).join(ledger, "path", "left_semi").withColumnRenamed("length", "bytes")
     return files.join(ledger, ["path", "bytes"], "left_anti").select("path")

@@ -9,14 +9,10 @@ from pyspark.sql.types import StructType
 from signproxy.audit.ids import new_event_id
 from signproxy.errors import Finding, Invalid
 from signproxy.pipeline.compaction import filed
-from signproxy.pipeline.days import ALL_DAYS
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.job import ALL_DAYS, JobContext, JobOutcome, options_of
 from signproxy.pipeline.schemas import TABLES, WarehouseTable
-from signproxy.pipeline.warehouse import Warehouse
 
 JOB = "publish"
-CATALOG = "default"
-NAMESPACE = "signproxy"
 PLACE = "_publish"
 
 _INTERNAL = ("reconciled",)
@@ -25,7 +21,7 @@ _TIMED = ("events", "s3_access", "access_attribution")
 """Large tables, whose files are published as they lie."""
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Publish the tables that were asked for and have anything; all of them where none were."""
     try:
         from signproxy.pipeline import iceberg  # noqa: PLC0415 - no other job needs PyIceberg
@@ -35,16 +31,18 @@ def run(context: JobContext) -> Outcome:
         problem = "needs PyIceberg: install pyiceberg[pyarrow] and what your catalog needs, such as sql-sqlite"
         raise Invalid([Finding("", JOB, problem)]) from None
     warehouse, progress = context.warehouse, context.progress
-    wanted = [one for one in _wanted(context.options.get("tables")) if warehouse.exists(one.name)]
-    namespace = context.options.get("namespace") or NAMESPACE
-    catalog = iceberg.open_catalog(context.options.get("catalog") or CATALOG, namespace)
+    options = options_of(context, JOB)
+    wanted = [one for one in _wanted(options["tables"]) if warehouse.exists(one.name)]
+    namespace = options["namespace"]
+    catalog = iceberg.open_catalog(options["catalog"], namespace)
     progress.begin(JOB, len(wanted), "tables")
     notes = []
     added = 0
     for one in wanted:
         identifier = f"{namespace}.{one.name}"
         if one.name in _TIMED:
-            table = iceberg.table_of(catalog, identifier, _within_files(one), by_day=True)
+            within_files = StructType([field for field in one.columns.fields if field.name not in one.partitions])
+            table = iceberg.table_of(catalog, identifier, within_files, by_day=True)
             change = iceberg.publish_days(table, _files(context, one.name))
         else:
             table = iceberg.table_of(catalog, identifier, one.columns, by_day=False)
@@ -54,7 +52,7 @@ def run(context: JobContext) -> Outcome:
             notes.append(f"{identifier}: {change.added:,} files added, {change.removed:,} taken out")
         progress.advance(1)
     progress.end()
-    return Outcome(len(wanted), added, notes=tuple(notes) or ("nothing has changed",), numbers={"files": added})
+    return JobOutcome(len(wanted), added, notes=tuple(notes) or ("nothing has changed",), numbers={"files": added})
 
 
 def _wanted(names: str | None) -> list[WarehouseTable]:
@@ -65,22 +63,14 @@ def _wanted(names: str | None) -> list[WarehouseTable]:
     return [TABLES[name] for name in asked] if asked else [t for t in TABLES.values() if t.name not in _INTERNAL]
 
 
-def _within_files(one: WarehouseTable) -> StructType:
-    return StructType([field for field in one.columns.fields if field.name not in one.partitions])
-
-
 def _files(context: JobContext, name: str) -> dict[date, frozenset[str]]:
     return {day.day: day.paths for day in filed(context.spark, context.warehouse, name, ALL_DAYS)}
 
 
 def _copied(context: JobContext, name: str) -> list[str]:
     """Write a small table as files that hold all of its columns, under a name that never comes again."""
-    place = f"{_place_of(context.warehouse, name)}/{new_event_id()}"
+    place = f"{context.warehouse.path}/{PLACE}/{name}/{new_event_id()}"
     rows = context.warehouse.read(name)
     rows.coalesce(1).write.parquet(place)
     files = context.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(place)
     return [] if rows.isEmpty() else sorted(row["path"] for row in files.select("path").collect())
-
-
-def _place_of(warehouse: Warehouse, name: str) -> str:
-    return f"{warehouse.path}/{PLACE}/{name}"

@@ -15,9 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pag
 
 from signproxy.pipeline.attribution import attribution, signed_not_used
 from signproxy.pipeline.day_states import ONE, batches, enter, states, states_before
-from signproxy.pipeline.days import ALL_DAYS, Days
-from signproxy.pipeline.findings import findings_of
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.findings import count_by, findings_of
+from signproxy.pipeline.job import ALL_DAYS, Days, JobContext, JobOutcome, options_of
 from signproxy.pipeline.matching import CLASSES, UNATTRIBUTED, KnownRequesters
 from signproxy.pipeline.s3log import cloudtrail
 from signproxy.pipeline.schemas import DAY, table
@@ -29,19 +28,18 @@ _PLAIN = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
 _STAMP = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Compute the days that need it."""
     warehouse = context.warehouse
+    options = options_of(context, JOB)
     known = KnownRequesters(
-        _listed(context.options.get("proxy")),
-        _listed(context.options.get("known_services")),
-        context.options.get("vending_role") or "",
+        _listed(options["proxy"]), _listed(options["known_services"]), options["vending_role"] or ""
     )
     have = {name: batches(warehouse.read(name)) for name in ("s3_access", "events")}
     said = states(have["s3_access"], have["events"])
     days = _wanted(said, states_before(warehouse), context.days)
     if not days:
-        return Outcome(notes=("nothing has changed since the last run",))
+        return JobOutcome(notes=("nothing has changed since the last run",))
     context.progress.begin(JOB, len(days), "days")
     requests = once_each(_of_days(warehouse.read("s3_access"), _with_neighbours(days, before=1, after=0)))
     around = _with_neighbours(days) | (stamp_days(requests) & have["events"].keys())
@@ -94,19 +92,17 @@ def stamp_days(requests: DataFrame) -> set[date]:
     return found | {day + ONE for day in found}
 
 
-def _outcome(context: JobContext, written: DataFrame, days: Collection[date]) -> Outcome:
-    classes = {row["class"]: row["count"] for row in written.groupBy("class").count().collect()}
+def _outcome(context: JobContext, written: DataFrame, days: Collection[date]) -> JobOutcome:
+    classes = count_by(written, "class")
     found = context.warehouse.read("findings").where((F.col("job") == JOB) & F.to_date("first_ts").isin(sorted(days)))
-    by_class = found.groupBy("severity", "class").agg(F.count(F.lit(1)).alias("n")).collect()
-    severities: dict[str, int] = {}
-    for row in by_class:
-        severities[row["severity"]] = severities.get(row["severity"], 0) + row["n"]
+    by_class = found.groupBy("class", "severity").count().orderBy("class").collect()
     total = sum(classes.values())
     attributed = total - classes.get(UNATTRIBUTED, 0)
     notes = [f"{attributed / total:.2%} of {total:,} requests are attributed"] if total else []
-    notes += [f"{row['n']} {row['severity']}: {row['class']}" for row in sorted(by_class, key=lambda row: row["class"])]
+    notes += [f"{row['count']} {row['severity']}: {row['class']}" for row in by_class]
     numbers: Mapping[str, float] = {name: float(classes.get(name, 0)) for name in CLASSES}
-    return Outcome(total, total, notes=tuple(notes), severities=severities, numbers={**numbers, "days": len(days)})
+    severities = count_by(found, "severity")
+    return JobOutcome(total, total, notes=tuple(notes), severities=severities, numbers={**numbers, "days": len(days)})
 
 
 # which days

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.errors import Finding, Invalid
-from signproxy.pipeline.findings import findings_of
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.findings import count_by, findings_of
+from signproxy.pipeline.job import JobContext, JobOutcome, options_of
 from signproxy.pipeline.policy_snapshot import read_lines
-from signproxy.pipeline.revocations import RELOAD_SECONDS, late, latency, revocations, uses_after
+from signproxy.pipeline.revocations import late, latency, revocations, uses_after
 
 JOB = "revocation"
 
 
-def run(context: JobContext) -> Outcome:
+def run(context: JobContext) -> JobOutcome:
     """Measure every revoke that the exports tell of; the requests are those that `reconcile` attributed."""
     if not context.inputs:
         raise Invalid([Finding("", "--input", "names what `signproxy policy export` wrote, before and after")])
@@ -24,20 +24,19 @@ def run(context: JobContext) -> Outcome:
     uses = uses_after(revoked, warehouse.read("access_attribution", context.days)).persist()
     try:
         warehouse.replace("revocation_latency", latency(revoked, uses))
-        reload_seconds = int(context.options.get("reload_seconds") or RELOAD_SECONDS)
-        warehouse.replace("findings", findings_of(late(uses, reload_seconds), JOB), {"job": JOB})
+        found = late(uses, options_of(context, JOB)["reload_seconds"])
+        warehouse.replace("findings", findings_of(found, JOB), {"job": JOB})
     finally:
         uses.unpersist()
     worked = warehouse.read("revocation_latency").where(F.col("n") > 0)
     ways = (
         worked.groupBy("kind").agg(F.max("seconds").alias("longest"), F.sum("n").alias("n")).orderBy("kind").collect()
     )
-    found = warehouse.read("findings").where(F.col("job") == JOB).groupBy("severity").count().collect()
     notes = tuple(f"{row['kind']}: {row['n']} uses, the last {row['longest']:,.0f} s after the revoke" for row in ways)
-    return Outcome(
+    return JobOutcome(
         revoked.count(),
         warehouse.read("revocation_latency").count(),
         notes=notes,
-        severities={row["severity"]: row["count"] for row in found},
+        severities=count_by(warehouse.read("findings").where(F.col("job") == JOB), "severity"),
         numbers={f"longest_{row['kind']}": row["longest"] for row in ways},
     )

@@ -6,26 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, StructType
 
-from signproxy.pipeline.job import JobContext, Outcome
+from signproxy.pipeline.job import JobContext, JobOutcome
 from signproxy.pipeline.schemas import TABLES
 
 
-def run(context: JobContext) -> Outcome:  # noqa: ARG001 - as all jobs are called
+def run(context: JobContext) -> JobOutcome:  # noqa: ARG001 - as all jobs are called
     """Return the tables as one JSON document; nothing is read."""
-    return Outcome(text=json.dumps(described(), indent=2))
+    return JobOutcome(text=json.dumps(described(), indent=2))
 
 
 def described() -> dict[str, Any]:
@@ -52,21 +41,21 @@ def _rows_of(columns: StructType) -> Mapping[str, Any]:
     }
 
 
+_PLAIN: Mapping[str, Mapping[str, Any]] = {
+    "string": {"type": "string"},
+    "boolean": {"type": "boolean"},
+    "long": {"type": "integer"},
+    "integer": {"type": "integer"},
+    "double": {"type": "number"},
+    "timestamp": {"type": "string", "format": "date-time"},
+    "date": {"type": "string", "format": "date"},
+    "map": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+}
+
+
 def _type_of(kind: DataType) -> Mapping[str, Any]:
-    match kind:
-        case ArrayType():
-            return {"type": "array", "items": _type_of(kind.elementType)}
-        case MapType():
-            return {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
-        case BooleanType():
-            return {"type": "boolean"}
-        case LongType() | IntegerType():
-            return {"type": "integer"}
-        case DoubleType():
-            return {"type": "number"}
-        case TimestampType():
-            return {"type": "string", "format": "date-time"}
-        case DateType():
-            return {"type": "string", "format": "date"}
-        case _:
-            return {"type": "string"}
+    return (
+        {"type": "array", "items": _type_of(kind.elementType)}
+        if isinstance(kind, ArrayType)
+        else _PLAIN[kind.typeName()]
+    )

@@ -205,7 +205,7 @@ class Revoked(msgspec.Struct, frozen=True, kw_only=True):
     principal: str
     resource: str
     kind: str
-    revoked_at: datetime | None
+    revoked_at: datetime | None = None
     seconds: float
     n: int = 0
 
@@ -267,7 +267,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """The last run of a job."""
 
     job: str
-    began_at: datetime | None
+    began_at: datetime | None = None
     seconds: float
     exit: int
     rows_in: int = 0

@@ -15,7 +15,7 @@ from signproxy.pipeline.report.data import ReportData
 from signproxy.pipeline.report.page import page
 from signproxy.pipeline.report.sections import sections
 from signproxy.pipeline.report.text import harmless, moment
-from signproxy.pipeline.report.twin import Column, ColumnKind, Twin, Value
+from signproxy.pipeline.report.twin import Twin, Value, twin
 
 PAGE = "report.html"
 DATA = "report.json"
@@ -31,9 +31,9 @@ def write_report(data: ReportData, directory: Path) -> tuple[Path, ...]:
     tables = directory / TABLES
     tables.mkdir(parents=True, exist_ok=True)
     written = []
-    for twin in twins(data):
-        path = tables / f"{twin.name}.csv"
-        path.write_text(as_csv(twin), encoding="utf-8", newline="")
+    for each in twins(data):
+        path = tables / f"{each.name}.csv"
+        path.write_text(as_csv(each), encoding="utf-8", newline="")
         written.append(path)
     for name, content in ((DATA, as_json(data)), (PAGE, page(data).encode())):
         part = directory / f".{name}"
@@ -49,12 +49,12 @@ def as_json(data: ReportData) -> bytes:
     return json.dumps(msgspec.to_builtins(data), indent=1).encode() + b"\n"
 
 
-def as_csv(twin: Twin) -> str:
+def as_csv(table: Twin) -> str:
     """Return a table as CSV in which no text can be taken for a formula, and none acts on a terminal."""
     out = StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerow([column.field for column in twin.columns])
-    writer.writerows([_cell(value) for value in row] for row in twin.rows)
+    writer.writerow([column.field for column in table.columns])
+    writer.writerows([_cell(value) for value in row] for row in table.rows)
     return out.getvalue()
 
 
@@ -67,39 +67,15 @@ def twins(data: ReportData) -> Iterator[Twin]:
 
 def findings_twin(data: ReportData) -> Twin:
     """Return the findings as a table, each piece of evidence as name=value."""
-    titles = (
-        "Finding id",
-        "Class",
-        "Severity",
-        "First",
-        "Last",
-        "N",
-        "Principal",
-        "Table",
-        "Bucket",
-        "Evidence",
-        "Fix",
+    columns = (
+        "Finding id:text, Class:text, Severity:text, First:time, Last:time, N, Principal:text, Table:text, "
+        "Bucket:text, Evidence:text, Fix:text"
     )
-    kinds = {"First": ColumnKind.TIME, "Last": ColumnKind.TIME, "N": ColumnKind.NUMBER}
-    rows: Sequence[tuple[Value, ...]] = [
-        (
-            one.finding_id,
-            one.class_,
-            one.severity,
-            one.first,
-            one.last,
-            one.n,
-            one.principal,
-            one.table,
-            one.bucket,
-            "; ".join(f"{name}={value}" for name, value in sorted(one.evidence.items())),
-            one.fix,
-        )
-        for group in data.groups
-        for one in group.findings
-    ]
-    columns = tuple(Column(title, kinds.get(title, ColumnKind.TEXT)) for title in titles)
-    return Twin(name="findings", caption="Findings", columns=columns, rows=tuple(rows))
+    rows: list[Sequence[Value]] = []
+    for one in (each for group in data.groups for each in group.findings):
+        evidence = "; ".join(f"{name}={value}" for name, value in sorted(one.evidence.items()))
+        rows.append((*msgspec.structs.astuple(one)[:9], evidence, one.fix))
+    return twin("findings", "Findings", columns, rows)
 
 
 def guarded(raw: str) -> str:
@@ -113,11 +89,9 @@ def _cell(value: Value) -> str | int | float:
     match value:
         case None:
             return ""
-        case datetime():
-            return moment(value)
         case str():
             return guarded(value)
         case int() | float():
             return value
         case _:
-            return value.isoformat()
+            return moment(value) if isinstance(value, datetime) else value.isoformat()

@@ -9,10 +9,11 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from signproxy.pipeline.finding_specs import SPECS, FindingSpec
 from signproxy.pipeline.job import Severity
 from signproxy.pipeline.report import text
+from signproxy.pipeline.report.charts import log_share, part, pixels, text_width, ticks
 from signproxy.pipeline.report.data import FindingGroup, ReportData
-from signproxy.pipeline.report.meaning import meaning_of, query_of
 from signproxy.pipeline.report.sections import sections
 from signproxy.pipeline.report.twin import shown
 from signproxy.pipeline.report.verdict import verdict
@@ -38,17 +39,13 @@ def page(data: ReportData) -> str:
         .render(
             data=data,
             verdict=verdict(data),
-            groups=sorted(data.groups, key=_weight),
+            groups=sorted(data.groups, key=lambda group: (-Severity[group.severity.upper()], -group.n)),
             sections=sections(data),
             policy=POLICY,
             at_once=SHOWN_AT_ONCE,
             max_shown=MAX_SHOWN,
         )
     )
-
-
-def _weight(group: FindingGroup) -> tuple[int, int]:
-    return -Severity[group.severity.upper()], -group.n
 
 
 @lru_cache(maxsize=1)
@@ -67,6 +64,9 @@ def _environment() -> Environment:
         style=Markup(style),  # noqa: S704 - this package's own file
         meaning_of=meaning_of,
         query_of=query_of,
+        **{made.__name__: made for made in (ticks, log_share, text_width, part)},
+        **{made.__name__: made for made in (text.beginning, text.shortened, text.harmless)},
+        **{made.__name__: made for made in (text.number, text.short, text.percent)},
     )
     environment.filters.update(
         name=text.name,
@@ -78,6 +78,7 @@ def _environment() -> Environment:
         plural=text.plural,
         sql=Markup.escape,
         shown=shown,
+        px=pixels,
         in_order=_in_order,
     )
     return environment
@@ -91,3 +92,22 @@ def _in_order(evidence: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _finalize(value: object) -> object:
     return text.text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def meaning_of(name: str) -> FindingSpec:
+    """Return what a class means; of one that is not known here, its name."""
+    unknown = FindingSpec(
+        title=name.replace("_", " ").capitalize(), sql="SELECT *\nFROM findings\nORDER BY last_ts DESC"
+    )
+    return SPECS.get(name, unknown)
+
+
+def query_of(group: FindingGroup) -> str:
+    """Return the query that shows the rows behind a group's findings."""
+    meaning = meaning_of(group.class_)
+    dated = meaning.dated or ("a" if meaning.shown else "")
+    days = [at.date() for one in group.findings for at in (one.first, one.last) if at is not None]
+    condition = ""
+    if dated and days:
+        condition = f"\n  AND {dated}.event_date BETWEEN DATE '{min(days)}' AND DATE '{max(days)}'"
+    return meaning.query(group.class_).replace("{days}", condition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 
 from markupsafe import Markup, escape
@@ -79,10 +79,7 @@ def number(value: float) -> str:
 
 def short(value: float) -> str:
     """Return a number in few characters, for an axis."""
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(value) >= size:
-            return f"{_digits(value / size)} {unit}"
-    return _digits(value)
+    return _in_units(value, (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))) or _digits(value)
 
 
 def percent(part: float, whole: float) -> str:
@@ -101,10 +98,8 @@ def percent(part: float, whole: float) -> str:
 
 def size(value: float) -> str:
     """Return a number of bytes."""
-    for unit, power in (("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if value >= 1 << power:
-            return f"{_digits(value / (1 << power))} {unit}"
-    return f"{value:.0f} B"
+    powers = (("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10))
+    return _in_units(value, [(unit, 1 << power) for unit, power in powers]) or f"{value:.0f} B"
 
 
 def duration(seconds: float) -> str:
@@ -146,6 +141,11 @@ def day(of: date | None) -> str:
 def plural(count: float, one: str, many: str = "") -> str:
     """Return a count with the thing that is counted."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def _in_units(value: float, units: Iterable[tuple[str, float]]) -> str:
+    """Return a value in the largest unit that it has one of; empty where it has none."""
+    return next((f"{_digits(value / length)} {unit}" for unit, length in units if abs(value) >= length), "")
 
 
 def _digits(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from enum import Enum
 
@@ -29,30 +30,35 @@ class ColumnKind(Enum):
     @property
     def is_figure(self) -> bool:
         """Whether its values stand below one another at their right."""
-        return self in (ColumnKind.NUMBER, ColumnKind.SIZE, ColumnKind.DURATION, ColumnKind.SHARE, ColumnKind.MONEY)
+        return self in _FIGURES
 
 
 class Column(msgspec.Struct, frozen=True):
     """A column."""
 
     title: str
-    kind: ColumnKind = ColumnKind.NUMBER
-    name: str = ""
-    """In CSV; from the title if it is not given."""
+    kind: ColumnKind
 
     @property
     def field(self) -> str:
         """Its name in CSV."""
-        return self.name or self.title.lower().replace(" ", "_")
+        return self.title.lower().replace(" ", "_")
 
 
-class Twin(msgspec.Struct, frozen=True, kw_only=True):
+class Twin(msgspec.Struct, frozen=True):
     """A table; the first column names its rows."""
 
     name: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
+
+
+def twin(name: str, caption: str, columns: str, rows: Iterable[Sequence[Value]]) -> Twin:
+    """Return a table. Its columns are titles with their kinds, as in `Day:day, Requests`; without one it is number."""
+    parted = (part.partition(":") for part in columns.split(", "))
+    shaped = tuple(Column(title, ColumnKind(kind or "number")) for title, _, kind in parted)
+    return Twin(name, caption, shaped, tuple(map(tuple, rows)))
 
 
 def shown(value: Value, kind: ColumnKind) -> Markup:
@@ -67,18 +73,13 @@ def shown(value: Value, kind: ColumnKind) -> Markup:
         case str():
             return text.name(value) if kind is ColumnKind.NAME else text.text(value)
         case _:
-            return escape(_figure(value, kind))
+            return escape(_FIGURES.get(kind, _FIGURES[ColumnKind.NUMBER])(value))
 
 
-def _figure(value: float, kind: ColumnKind) -> str:
-    match kind:
-        case ColumnKind.SIZE:
-            return text.size(value)
-        case ColumnKind.DURATION:
-            return text.duration(value)
-        case ColumnKind.SHARE:
-            return text.percent(value, 1)
-        case ColumnKind.MONEY:
-            return text.money(value)
-        case _:
-            return text.number(value) if value == int(value) else f"{value:,.1f}"
+_FIGURES: dict[ColumnKind, Callable[[float], str]] = {
+    ColumnKind.SIZE: text.size,
+    ColumnKind.DURATION: text.duration,
+    ColumnKind.SHARE: lambda share: text.percent(share, 1),
+    ColumnKind.MONEY: text.money,
+    ColumnKind.NUMBER: lambda value: text.number(value) if value == int(value) else f"{value:,.1f}",
+}

@@ -42,112 +42,82 @@ class VerdictLine(msgspec.Struct, frozen=True):
 
 def verdict(data: ReportData) -> VerdictLine:
     """Return how things stand."""
-    tiles = (_attributed(data), _findings(data), _trail(data), _decisions(data), _rights(data))
-    known = [tile.standing for tile in tiles if tile.standing is not ReportStatus.NOTHING]
-    if not known:
+    judged = (_attributed(data), _findings(data), _trail(data))
+    tiles = (*(tile for _, tile in judged), _decisions(data), _rights(data))
+    if all(tile.standing is ReportStatus.NOTHING for tile in tiles):
         return VerdictLine(ReportStatus.NOTHING, "There is nothing to report on: the warehouse holds no rows", tiles)
     # A part that was never looked at keeps the whole from being good.
-    judged = [tile.standing for tile in tiles[:3]]
-    if ReportStatus.WRONG in judged:
+    standings = {tile.standing for _, tile in judged}
+    if ReportStatus.WRONG in standings:
         standing = ReportStatus.WRONG
-    elif ReportStatus.LOOK in judged or ReportStatus.NOTHING in judged:
+    elif standings & {ReportStatus.LOOK, ReportStatus.NOTHING}:
         standing = ReportStatus.LOOK
     else:
         standing = ReportStatus.GOOD
-    sentence = "; ".join((_attributed_words(data), _finding_words(data), _trail_words(data)))
+    sentence = "; ".join(words for words, _ in judged)
     return VerdictLine(standing, sentence[0].upper() + sentence[1:], tiles)
 
 
-def _worst(data: ReportData) -> Severity | None:
-    return max((Severity[word.upper()] for word, n in data.severities.items() if n), default=None)
-
-
-def _attributed_words(data: ReportData) -> str:
+def _attributed(data: ReportData) -> tuple[str, Tile]:
     whole = data.requests
     if not whole:
-        return "no store's log was read, so nothing is known of accesses past signproxy"
-    explained = whole - data.requests_of(("unattributed",))
-    return f"{percent(explained, whole)} of {plural(whole, 'storage request')} attributed"
+        words = "no store's log was read, so nothing is known of accesses past signproxy"
+        return words, _not_known("Attributed", "access_attribution")
+    unattributed = data.requests_of(("unattributed",))
+    share = percent(whole - unattributed, whole)
+    more = f"{percent(data.requests_of(EXACT), whole)} by an exact key; {number(unattributed)} by nothing"
+    standing = ReportStatus.WRONG if unattributed else ReportStatus.GOOD
+    return f"{share} of {plural(whole, 'storage request')} attributed", Tile("Attributed", share, more, standing)
 
 
-def _finding_words(data: ReportData) -> str:
-    if not any(data.severities.values()):
-        return "no findings"
-    parts = [
-        f"{number(data.severities[severity.word])} {severity.word}"
-        for severity in sorted(Severity, reverse=True)
-        if data.severities.get(severity.word)
-    ]
-    return f"{', '.join(parts)} {'finding' if sum(data.severities.values()) == 1 else 'findings'}"
+def _findings(data: ReportData) -> tuple[str, Tile]:
+    found = {severity: n for severity in sorted(Severity, reverse=True) if (n := data.severities.get(severity.word))}
+    if not found:
+        # Without a job that looks for them, none are found.
+        value, standing = ("none", ReportStatus.GOOD) if data.requests else ("not known", ReportStatus.NOTHING)
+        return "no findings", Tile("Findings", value, "", standing)
+    total, serious = sum(found.values()), sum(n for severity, n in found.items() if severity >= Severity.HIGH)
+    standing = ReportStatus.GOOD if max(found) < Severity.LOW else ReportStatus.LOOK
+    if serious:
+        standing = ReportStatus.WRONG
+    words = ", ".join(f"{number(n)} {severity.word}" for severity, n in found.items())
+    tile = Tile("Findings", number(total), f"{number(serious)} of them high or critical", standing)
+    return f"{words} {'finding' if total == 1 else 'findings'}", tile
 
 
-def _trail_words(data: ReportData) -> str:
+def _trail(data: ReportData) -> tuple[str, Tile]:
     trail = data.trail
     if not trail.segments:
-        return "no audit segment was read"
-    faults = trail.faults
-    if not trail.gaps and not faults:
-        return "no gap in the audit trail"
-    parts = []
+        return "no audit segment was read", _not_known("Audit trail", "segments")
+    faults, parts = trail.faults, []
     if trail.gaps:
         missing = f"{plural(trail.missing, 'event')} missing"
         parts.append(f"{plural(trail.gaps, 'gap')} in the audit trail ({missing})")
     if faults:
         parts.append(f"{plural(faults, 'segment')} not whole")
-    return ", ".join(parts)
-
-
-def _attributed(data: ReportData) -> Tile:
-    whole = data.requests
-    if not whole:
-        return Tile("Attributed", "not known", "no rows in access_attribution", ReportStatus.NOTHING)
-    unattributed = data.requests_of(("unattributed",))
-    exact = data.requests_of(EXACT)
-    more = f"{percent(exact, whole)} by an exact key; {number(unattributed)} by nothing"
-    standing = ReportStatus.WRONG if unattributed else ReportStatus.GOOD
-    return Tile("Attributed", percent(whole - unattributed, whole), more, standing)
-
-
-def _findings(data: ReportData) -> Tile:
-    total = sum(data.severities.values())
-    worst = _worst(data)
-    if worst is None:
-        # Without a job that looks for them, none are found.
-        looked = bool(data.requests)
-        return Tile(
-            "Findings", "none" if looked else "not known", "", ReportStatus.GOOD if looked else ReportStatus.NOTHING
-        )
-    serious = sum(data.severities.get(each.word, 0) for each in (Severity.HIGH, Severity.CRITICAL))
-    standing = ReportStatus.WRONG if serious else ReportStatus.LOOK if worst >= Severity.LOW else ReportStatus.GOOD
-    return Tile("Findings", number(total), f"{number(serious)} of them high or critical", standing)
-
-
-def _trail(data: ReportData) -> Tile:
-    trail = data.trail
-    if not trail.segments:
-        return Tile("Audit trail", "not known", "no rows in segments", ReportStatus.NOTHING)
-    faults = trail.faults
-    standing = ReportStatus.WRONG if trail.gaps or faults else ReportStatus.GOOD
+    standing = ReportStatus.WRONG if parts else ReportStatus.GOOD
     value = plural(trail.gaps, "gap") if trail.gaps else f"{number(faults)} not whole" if faults else "whole"
     more = f"{plural(trail.events, 'event')} in {plural(trail.segments, 'segment')}; {number(faults)} not whole"
-    return Tile("Audit trail", value, more, standing)
+    return ", ".join(parts) or "no gap in the audit trail", Tile("Audit trail", value, more, standing)
 
 
 def _decisions(data: ReportData) -> Tile:
-    slots = data.timeline.slots
-    whole = sum(slot.total for slot in slots)
+    whole = sum(slot.total for slot in data.timeline.slots)
     if not whole:
-        return Tile("Refused", "not known", "no rows in access_daily", ReportStatus.NOTHING)
-    refused = sum(slot.deny for slot in slots)
-    return Tile(
-        "Refused", percent(refused, whole), f"{number(refused)} of {number(whole)} decisions", ReportStatus.PLAIN
-    )
+        return _not_known("Refused", "access_daily")
+    refused = sum(slot.deny for slot in data.timeline.slots)
+    more = f"{number(refused)} of {number(whole)} decisions"
+    return Tile("Refused", percent(refused, whole), more, ReportStatus.PLAIN)
 
 
 def _rights(data: ReportData) -> Tile:
     rights = data.rights
     if not rights.principals:
-        return Tile("Granted → used", "not known", "no rows in blast_radius", ReportStatus.NOTHING)
+        return _not_known("Granted → used", "blast_radius")
     value = f"{number(rights.median_entitled)} → {number(rights.median_used)}"
     more = f"tables of {number(rights.all_tables)}, median of {plural(rights.principals, 'principal')}"
     return Tile("Granted → used", value, more, ReportStatus.PLAIN)
+
+
+def _not_known(label: str, table: str) -> Tile:
+    return Tile(label, "not known", f"no rows in {table}", ReportStatus.NOTHING)

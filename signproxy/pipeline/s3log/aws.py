@@ -7,9 +7,9 @@ which anchors what a client wrote between what S3 wrote.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.s3log.rows import (
@@ -17,11 +17,9 @@ from signproxy.pipeline.s3log.rows import (
     dashed,
     decoded,
     fields_of,
-    first_problem,
     identity,
     number,
     quality,
-    read_lines,
     rows,
     with_target,
 )
@@ -53,11 +51,6 @@ _SLOWLY = (
     rf'"?((?<=")[^"]*(?=")|-)"? "?((?<=").*(?=")|-)"? (\S+) (\S+) ({_SIGNATURE}) (\S+) ({_AUTH}) (\S+)'
     r"(?: ([^\" ]+))?(?: ([^\" ]+))?(?: ([^\" ]+))?(?: ([^\" ]+))?((?: [^\" ]+)*)$"
 )
-
-
-def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return the rows of these files."""
-    return requests(read_lines(spark, paths))
 
 
 def requests(lines: DataFrame) -> DataFrame:
@@ -108,7 +101,6 @@ def requests(lines: DataFrame) -> DataFrame:
         "auth_type": dashed(f["auth"]),
         "tls": dashed(f["tls"]),
         "version_id": dashed(f["version"]),
-        "source": F.lit(SOURCE),
         "quality": quality(
             CLAIMED_KEY=claimed & requester.isNotNull(),
             QUOTED_AGENT=is_slow & F.contains(f["agent"], F.lit('"')),
@@ -117,11 +109,13 @@ def requests(lines: DataFrame) -> DataFrame:
             STAMP_REPEATED=F.contains(stamp, F.lit(",")),
         ),
     }
-    problem = first_problem(
+    return rows(
+        taken,
+        SOURCE,
+        said,
         (f["owner"].isNull() | f["op"].isNull(), "not a line of a server access log"),
         (at.isNull(), "it has no time"),
     )
-    return rows(taken, said, problem, F.col("line"))
 
 
 def _adds_up(line: Column) -> Column:
@@ -136,10 +130,7 @@ def _adds_up(line: Column) -> Column:
         line.auth.rlike(f"^{_AUTH}$"),
         line.more.isNull(),
     )
-    met = checks[0]
-    for check in checks[1:]:
-        met = met & check
-    return F.coalesce(met, F.lit(False))
+    return F.coalesce(reduce(Column.__and__, checks), F.lit(False))
 
 
 def _key(said: Column, path: Column, bucket: Column) -> tuple[Column, Column]:

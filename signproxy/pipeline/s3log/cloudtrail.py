@@ -6,12 +6,10 @@ that asked, which S3's own log does not, and the same request id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.s3log.rows import CLAIMED_ERRORS, LINE, STAMP, first_problem, identity, method_of, quality, rows
+from signproxy.pipeline.s3log.rows import CLAIMED_ERRORS, LINE, STAMP, identity, method_of, quality, rows
 
 SOURCE = "cloudtrail"
 
@@ -37,14 +35,6 @@ _STATUS = {
     "ServiceUnavailable": 503,
     "InternalError": 500,
 }
-
-
-def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return the rows of these files."""
-    files = spark.read.text(list(paths), wholetext=True).select(
-        F.col("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
-    )
-    return requests(files)
 
 
 def requests(files: DataFrame) -> DataFrame:
@@ -84,15 +74,16 @@ def requests(files: DataFrame) -> DataFrame:
         "bytes_sent": F.col("f.additionalEventData.bytesTransferredOut"),
         "user_agent": F.col("f.userAgent"),
         "auth_type": F.col("f.additionalEventData.AuthenticationMethod"),
-        "source": F.lit(SOURCE),
         "quality": quality(
             CLAIMED_KEY=claimed & who["accessKeyId"].isNotNull(),
             STATUS_UNSURE=error.isNotNull() & ~F.map_contains_key(known, error),
             NO_QUERY=asked[STAMP].isNull(),
         ),
     }
-    problem = first_problem(
+    return rows(
+        taken,
+        SOURCE,
+        said,
         (F.col("f.requestID").isNull() | F.col("f.eventName").isNull(), "no record of CloudTrail"),
         (at.isNull(), "it has no time"),
     )
-    return rows(taken, said, problem, F.col(LINE))

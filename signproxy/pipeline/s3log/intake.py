@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+import msgspec
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.intake import batch_number
-from signproxy.pipeline.progress import Progress
-from signproxy.pipeline.s3log.formats import FORMATS
+from signproxy.pipeline.findings import count_by
+from signproxy.pipeline.job import Progress
+from signproxy.pipeline.s3log import aws, cloudtrail, minio, versity_file, versity_webhook
 from signproxy.pipeline.s3log.rows import COLUMNS, LINE, PROBLEM
-from signproxy.pipeline.schemas import BATCH, DAY, table
-from signproxy.pipeline.unreadable import SPARK_FAILED, unreadable
+from signproxy.pipeline.schemas import BATCH, DAY
+from signproxy.pipeline.stream import MAX_LINE, SPARK_FAILED, Batch, Intake, number_of, unreadable
 from signproxy.pipeline.warehouse import Warehouse
 
 LEDGER = "s3log_files"
@@ -25,49 +24,49 @@ UNREADABLE = "unreadable"
 
 _TORN = "the file cannot be unpacked to its end"
 
-_MAX_LINE = 65_536
+
+class LogFormat(msgspec.Struct, frozen=True):
+    """A format."""
+
+    requests: Callable[[DataFrame], DataFrame]
+    """Makes rows of lines."""
+    whole: bool = False
+    """Whether a file is one line."""
+
+    def read(self, spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+        """Return the rows of files.
+
+        Stores write down what clients send, whatever bytes these are. What is no UTF-8 would come out as a text that no
+        other reader of Parquet takes: one request could keep all other readers from the whole table.
+        """
+        line = F.col("value") if self.whole else F.make_valid_utf8("value")
+        files = spark.read.text(list(paths), wholetext=self.whole)
+        return self.requests(files.select(line.alias(LINE), F.col("_metadata.file_path").alias("src_file")))
 
 
-class LogIntake:
-    """What Spark's streaming calls for each batch, here or, with Spark Connect, on the server's side."""
+FORMATS = {
+    aws.SOURCE: LogFormat(aws.requests),
+    cloudtrail.SOURCE: LogFormat(cloudtrail.requests, whole=True),
+    versity_webhook.SOURCE: LogFormat(versity_webhook.requests),
+    versity_file.SOURCE: LogFormat(versity_file.requests),
+    minio.SOURCE: LogFormat(minio.requests),
+}
+
+
+class LogIntake(Intake):
+    """Takes batches of log files of one format."""
+
+    ledger = LEDGER
 
     def __init__(
-        self, form: str, warehouse: str, checkpoint: str, run_id: str, local: tuple[SparkSession, Progress] | None
+        self, form: str, warehouse: str, checkpoint: str, run_id: str, local: tuple[SparkSession, Progress]
     ) -> None:
+        super().__init__(warehouse, checkpoint, run_id, local)
         self._form = form
-        self._warehouse = warehouse
-        self._checkpoint = checkpoint
-        self._run_id = run_id
-        self._local = local
-        self.problem: Exception | None = None
-        """Why the last batch could not be taken: what Spark makes of it says little."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what is of this process alone."""
-        return {**self.__dict__, "_local": None}
-
-    def take(self, files: DataFrame, batch_id: int) -> None:
-        """Read, write and enter one batch, unless it was entered before."""
-        found = {row["path"]: row["length"] for row in files.select("path", "length").collect()}
-        if not found:
-            return
-        spark = files.sparkSession if self._local is None else self._local[0]
-        try:
-            self._taken(spark, found, self._number(spark, batch_id))
-        except Exception as error:
-            self.problem = error
-            raise
-        if self._local is not None:
-            self._local[1].advance(len(found))
-
-    def _number(self, spark: SparkSession, batch_id: int) -> int:
-        said = spark.read.text(f"{self._checkpoint}/metadata").collect()
-        return batch_number("".join(row["value"] for row in said), batch_id)
-
-    def _taken(self, spark: SparkSession, found: dict[str, int], number: int) -> None:
-        warehouse = Warehouse(spark, self._warehouse)
-        if warehouse.batch(LEDGER, number).isEmpty():
-            _Batch(spark, warehouse, self._form, number, self._run_id).take(found)
+    def read(self, batch: Batch, files: Mapping[str, int]) -> None:
+        """Read, write and enter them."""
+        _Batch(batch, self._form).take(files)
 
 
 def take_again(spark: SparkSession, warehouse: Warehouse, files: Mapping[str, tuple[str, int]], run_id: str) -> None:
@@ -77,19 +76,17 @@ def take_again(spark: SparkSession, warehouse: Warehouse, files: Mapping[str, tu
     """
     for path in sorted(files.keys() - unreadable(spark, sorted(files))):
         form, length = files[path]
-        digest = hashlib.sha256(f"again:{path}:{length}".encode()).digest()
-        _Batch(spark, warehouse, form, int.from_bytes(digest[:8]) >> 1, run_id).take({path: length})
+        batch = Batch(spark, warehouse, number_of(f"again:{path}:{length}"), run_id)
+        _Batch(batch, form).take({path: length})
 
 
 class _Batch:
     """One batch: its rows, its lines that are none, and its part of the ledger."""
 
-    def __init__(self, spark: SparkSession, warehouse: Warehouse, form: str, number: int, run_id: str) -> None:
-        self._spark = spark
-        self._warehouse = warehouse
+    def __init__(self, batch: Batch, form: str) -> None:
+        self._batch = batch
+        self._spark, self._warehouse, self._number = batch.spark, batch.warehouse, batch.number
         self._form = form
-        self._number = number
-        self._run_id = run_id
 
     def take(self, found: Mapping[str, int]) -> None:
         """Read and write it, its part of the ledger last."""
@@ -125,7 +122,7 @@ class _Batch:
                     F.col("src_file").alias("path"),
                     _name_of("src_file"),
                     F.col(PROBLEM).alias("reason"),
-                    F.substring(LINE, 1, _MAX_LINE).alias("line"),
+                    F.substring(LINE, 1, MAX_LINE).alias("line"),
                     F.lit(self._number).alias(BATCH),
                 )
         if torn:
@@ -139,32 +136,18 @@ class _Batch:
         return rows
 
     def _enter(self, found: Mapping[str, int], torn: Collection[str], rows: int) -> None:
-        """Write the batch's part of the ledger, the last thing that happens to it, by what the tables hold now."""
-        good = _counts(self._warehouse.batch("s3_access", self._number), "src_file")
+        """Enter the batch by what the tables hold now."""
+        good = count_by(self._warehouse.batch("s3_access", self._number), "src_file")
         # Of a file that was not read there is no line.
         lines = self._warehouse.batch("quarantine", self._number).where(F.col("line").isNotNull())
-        bad = _counts(lines, "path")
+        bad = count_by(lines, "path")
         verdict = WHOLE if sum(good.values()) + sum(bad.values()) == rows else SHORT
-        entries: Sequence[tuple[Any, ...]] = [
-            (
-                path,
-                self._form,
-                good.get(path, 0),
-                bad.get(path, 0),
-                length,
-                UNREADABLE if path in torn else verdict,
-                self._run_id,
-                self._number,
-            )
+        entries = [
+            (path, self._form, good.get(path, 0), bad.get(path, 0), length, UNREADABLE if path in torn else verdict)
             for path, length in sorted(found.items())
         ]
-        frame = self._spark.createDataFrame(entries, table(LEDGER).columns)
-        self._warehouse.replace(LEDGER, frame.coalesce(1))
+        self._batch.enter(LEDGER, ((*entry, self._batch.run_id, self._number) for entry in entries))
 
 
 def _name_of(path: str) -> Column:
     return F.element_at(F.split(path, "/"), -1).alias("segment")
-
-
-def _counts(frame: DataFrame, name: str) -> dict[str, int]:
-    return {row[name]: row["count"] for row in frame.groupBy(name).count().collect()}

@@ -5,12 +5,10 @@ It repeats the request's headers, the signature among them: none of them is read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.s3log.rows import LINE, STAMP, first_problem, method_of, quality, read_lines, rows
+from signproxy.pipeline.s3log.rows import LINE, STAMP, method_of, quality, rows
 
 SOURCE = "minio"
 
@@ -19,11 +17,6 @@ _OBJECT = (
     "timeToFirstByteInNS: STRING, timeToResponseInNS: STRING>, remotehost STRING, requestID STRING, userAgent STRING, "
     "requestPath STRING, requestQuery MAP<STRING, STRING>, accessKey STRING, parentUser STRING, error STRING"
 )
-
-
-def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return the rows of these files."""
-    return requests(read_lines(spark, paths))
 
 
 def requests(lines: DataFrame) -> DataFrame:
@@ -53,14 +46,15 @@ def requests(lines: DataFrame) -> DataFrame:
         "total_ms": api["timeToResponseInNS"].try_cast("double") / 1e6,
         "tat_ms": api["timeToFirstByteInNS"].try_cast("double") / 1e6,
         "user_agent": F.nullif(F.col("f.userAgent"), F.lit("")),
-        "source": F.lit(SOURCE),
         "quality": quality(
             STAMP_REPEATED=F.contains(stamp, F.lit(",")),
             BYTES_UNKNOWN=api["tx"] < 0,
         ),
     }
-    problem = first_problem(
+    return rows(
+        taken,
+        SOURCE,
+        said,
         (F.col("f.requestID").isNull() | api["name"].isNull(), "no JSON object of a request"),
         (at.isNull(), "it has no time"),
     )
-    return rows(taken, said, problem, F.col(LINE))

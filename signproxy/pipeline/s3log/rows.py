@@ -6,9 +6,9 @@ apart by what the store itself wrote around it, and a row that does not add up i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 from pyspark.sql.types import StringType
 
@@ -60,17 +60,6 @@ class Quality:
     """The log has no query, so a stamp is not to be seen."""
 
 
-def read_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return the lines of files.
-
-    Stores write down what clients send, whatever bytes these are. What is no UTF-8 would come out as a text that no
-    other reader of Parquet takes: one request could keep all other readers from the whole table.
-    """
-    return spark.read.text(list(paths)).select(
-        F.make_valid_utf8("value").alias(LINE), F.col("_metadata.file_path").alias("src_file")
-    )
-
-
 def decoded(text: Column) -> Column:
     """Undo the escapes of a part of a URL; a plus is a plus there. What is no escape stays as it is."""
     plain = F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
@@ -98,17 +87,6 @@ def stamp_of(query: Column) -> Column:
 
 
 _STAMPED_LENGTH = len(STAMP) + 1 + 26
-
-
-def query_of(target: Column) -> Column:
-    """Return what follows the first question mark."""
-    at = F.instr(target, "?")
-    return F.when(at > 0, F.substring(target, at + 1, F.length(target)))
-
-
-def path_of(target: Column) -> Column:
-    """Return what stands before the first question mark."""
-    return F.substring_index(target, "?", 1)
 
 
 _MARK = "\x01"
@@ -153,45 +131,35 @@ def identity(requester: Column) -> Mapping[str, Column]:
 def method_of(op: Column) -> Column:
     """Return the HTTP method of an operation, by its name in S3's API; null where that is not known."""
     name = F.regexp_replace(op, "^s3_", "")
+    posts = (
+        "CreateMultipartUpload NewMultipartUpload CompleteMultipartUpload RestoreObject SelectObjectContent "
+        "PostObject PostPolicyBucket"
+    )
     return (
         F.when(name.rlike("^(Get|List|Select)"), "GET")
         .when(name.startswith("Head"), "HEAD")
         .when(name.isin("DeleteObjects", "DeleteMultipleObjects"), "POST")
         .when(name.rlike("^(Delete|Abort)"), "DELETE")
-        .when(
-            name.isin(
-                "CreateMultipartUpload",
-                "NewMultipartUpload",
-                "CompleteMultipartUpload",
-                "RestoreObject",
-                "SelectObjectContent",
-                "PostObject",
-                "PostPolicyBucket",
-            ),
-            "POST",
-        )
+        .when(name.isin(posts.split()), "POST")
         .when(name.rlike("^(Put|Upload|Copy|Create)"), "PUT")
     )
 
 
 def with_target(lines: DataFrame, target: Column) -> DataFrame:
     """Add the `path`, the `query` and the `stamp` of what was asked for, each computed once."""
-    parts = lines.withColumn("target", target)
-    return parts.withColumns({"path": path_of(F.col("target")), "query": query_of(F.col("target"))}).withColumn(
-        "stamp", stamp_of(F.col("query"))
-    )
+    at = F.instr("target", "?")
+    query = F.when(at > 0, F.substring("target", at + 1, F.length("target")))
+    parts = {"path": F.substring_index("target", "?", 1), "query": query}
+    return lines.withColumn("target", target).withColumns(parts).withColumn("stamp", stamp_of(F.col("query")))
 
 
-def rows(lines: DataFrame, said: Mapping[str, Column], problem: Column, line: Column) -> DataFrame:
-    """Return one row per line: what it says, and why it cannot be taken where it cannot."""
-    columns = [said.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in _ACCESS]
+def rows(lines: DataFrame, source: str, said: Mapping[str, Column], *problems: tuple[Column, str]) -> DataFrame:
+    """Return one row per line: what it says, and the first problem that keeps it from being taken, if there is one.
+
+    A condition that is null is met, for nothing proves the row.
+    """
+    known = {"source": F.lit(source), **said}
+    columns = [known.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in _ACCESS]
+    texts = [F.when(F.coalesce(condition, F.lit(True)), F.lit(text)) for condition, text in problems]
     keep = [name for name in ("src_file",) if name in lines.columns]
-    return lines.select(*columns, problem.alias(PROBLEM), line.alias(LINE), *keep)
-
-
-def first_problem(*conditions: tuple[Column, str]) -> Column:
-    """Return the first condition's text that is met; a condition that is null is met, for nothing proves the row."""
-    texts: Sequence[Column] = [
-        F.when(F.coalesce(condition, F.lit(True)), F.lit(text)) for condition, text in conditions
-    ]
-    return F.coalesce(*texts)
+    return lines.select(*columns, F.coalesce(*texts).alias(PROBLEM), LINE, *keep)

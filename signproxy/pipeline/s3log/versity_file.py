@@ -7,9 +7,7 @@ put into a key or a user agent can pass for a request of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.s3log.rows import (
@@ -17,8 +15,6 @@ from signproxy.pipeline.s3log.rows import (
     Quality,
     decoded,
     fields_of,
-    first_problem,
-    read_lines,
     rows,
     with_target,
 )
@@ -37,11 +33,6 @@ _REQUEST_FIELDS = (
     *("target", "status", "error", "bytes", "size", "total", "turn", "referer", "agent", "version", "host_id"),
     *("cipher", "auth", "host", "tls"),
 )
-
-
-def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return the rows of these files."""
-    return requests(read_lines(spark, paths))
 
 
 def requests(lines: DataFrame) -> DataFrame:
@@ -82,17 +73,18 @@ def requests(lines: DataFrame) -> DataFrame:
             "key": F.col("key"),
             "status": f["status"].try_cast("int"),
             **{name: f[name].try_cast("long") for name in ("bytes", "size", "total", "turn")},
-            "source": F.lit(SOURCE),
         },
         F.when(F.contains(F.col("shown"), F.lit(" ")) | (f["referer"] != "-"), F.lit(Quality.SHIFTED)),
     )
     path = decoded(F.col("path"))
     whole = F.rtrim(path, F.lit("/")) == F.rtrim(F.col("tail"), F.lit("/"))
-    problem = first_problem(
+    return rows(
+        taken,
+        SOURCE,
+        said,
         (F.col("first").isNull(), "not a line of versitygw's log"),
         (F.col("last").isNull(), "its key, its path and its ARN are not of one request"),
         (f["bucket"] != F.coalesce(F.nullif(F.col("bucket"), F.lit("")), F.lit("-")), "its bucket is not its path's"),
         (~(whole | (path == F.concat(F.lit("/"), "key"))), "its key is not the one of its path"),
         (at.isNull(), "it has no time"),
     )
-    return rows(taken, said, problem, line)

@@ -6,76 +6,61 @@ signature it names the access key that was claimed, without an owner of the buck
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
 from signproxy.pipeline.s3log.rows import (
     CLAIMED_ERRORS,
     LINE,
     decoded,
-    first_problem,
     method_of,
     quality,
-    read_lines,
     rows,
     with_target,
 )
 
 SOURCE = "versitygw-webhook"
 
-_OBJECT = (
-    "BucketOwner STRING, Bucket STRING, Time STRING, RemoteIP STRING, Requester STRING, RequestID STRING, "
-    "Operation STRING, Key STRING, RequestURI STRING, HttpStatus INT, ErrorCode STRING, BytesSent BIGINT, "
-    "ObjectSize BIGINT, TotalTime BIGINT, TurnAroundTime BIGINT, UserAgent STRING, VersionID STRING, "
-    "AuthenticationType STRING, TLSVersion STRING"
-)
-
-
-def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return the rows of these files."""
-    return requests(read_lines(spark, paths))
+_FIELDS = {
+    "owner": "BucketOwner STRING",
+    "bucket": "Bucket STRING",
+    "time": "Time STRING",
+    "ip": "RemoteIP STRING",
+    "requester": "Requester STRING",
+    "request_id": "RequestID STRING",
+    "op": "Operation STRING",
+    "key": "Key STRING",
+    "target": "RequestURI STRING",
+    "status": "HttpStatus INT",
+    "error": "ErrorCode STRING",
+    "bytes": "BytesSent BIGINT",
+    "size": "ObjectSize BIGINT",
+    "total": "TotalTime BIGINT",
+    "turn": "TurnAroundTime BIGINT",
+    "agent": "UserAgent STRING",
+    "version": "VersionID STRING",
+    "auth": "AuthenticationType STRING",
+    "tls": "TLSVersion STRING",
+}
 
 
 def requests(lines: DataFrame) -> DataFrame:
     """Return what each line says."""
-    read_in = lines.where(F.trim(LINE) != "").withColumn("f", F.from_json(LINE, _OBJECT))
-    taken = with_target(read_in, F.col("f.RequestURI"))
-    f = {part.split()[0]: F.col(f"f.{part.split()[0]}") for part in _OBJECT.split(", ")}
+    told = lines.where(F.trim(LINE) != "").withColumn("f", F.from_json(LINE, ", ".join(_FIELDS.values())))
+    taken = with_target(told, F.col("f.RequestURI"))
+    f = {name: F.col(f"f.{field.split()[0]}") for name, field in _FIELDS.items()}
     # Nanoseconds are more than Spark reads.
-    at = F.regexp_replace(f["Time"], r"(\.\d{1,6})\d*", "$1").try_cast("timestamp")
-    said = said_by_versity(
-        {
-            "ts": at,
-            "owner": f["BucketOwner"],
-            "bucket": f["Bucket"],
-            "key": f["Key"],
-            "ip": f["RemoteIP"],
-            "requester": f["Requester"],
-            "request_id": f["RequestID"],
-            "op": f["Operation"],
-            "status": f["HttpStatus"],
-            "error": f["ErrorCode"],
-            "bytes": f["BytesSent"],
-            "size": f["ObjectSize"],
-            "total": f["TotalTime"],
-            "turn": f["TurnAroundTime"],
-            "agent": f["UserAgent"],
-            "auth": f["AuthenticationType"],
-            "tls": f["TLSVersion"],
-            "version": f["VersionID"],
-            "source": F.lit(SOURCE),
-        },
-        F.lit(None).cast("string"),
-    )
-    problem = first_problem(
-        (f["RequestID"].isNull() | (f["RequestID"] == ""), "no JSON object of a request"),
+    at = F.regexp_replace(f["time"], r"(\.\d{1,6})\d*", "$1").try_cast("timestamp")
+    said = said_by_versity({**f, "ts": at}, F.lit(None).cast("string"))
+    return rows(
+        taken,
+        SOURCE,
+        said,
+        (f["request_id"].isNull() | (f["request_id"] == ""), "no JSON object of a request"),
         (at.isNull(), "it has no time"),
-        (f["Operation"].isNull(), "it has no operation"),
+        (f["op"].isNull(), "it has no operation"),
         (_contradicts(said), "its key is not the one of its path"),
     )
-    return rows(taken, said, problem, F.col(LINE))
 
 
 def said_by_versity(f: dict[str, Column], trap: Column) -> dict[str, Column]:
@@ -119,7 +104,6 @@ def said_by_versity(f: dict[str, Column], trap: Column) -> dict[str, Column]:
         "auth_type": F.nullif(f["auth"], F.lit("")),
         "tls": F.nullif(f["tls"], F.lit("")),
         "version_id": F.nullif(f["version"], F.lit("")),
-        "source": f["source"],
         "quality": F.coalesce(with_trap, problems),
     }
 

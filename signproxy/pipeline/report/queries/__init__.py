@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 
-from signproxy.pipeline.days import Days
+from signproxy.pipeline.job import Days
 from signproxy.pipeline.report.data import ReportData
 from signproxy.pipeline.report.queries import decisions, evidence, stores
 from signproxy.pipeline.warehouse import Warehouse
 
-TITLE = "Access report"
 
-
-def read_report(warehouse: Warehouse, days: Days, *, made_at: datetime, title: str = TITLE) -> ReportData:
+def read_report(warehouse: Warehouse, days: Days, *, made_at: datetime, title: str) -> ReportData:
     """Return what the tables say of these days."""
     sources = evidence.sources(warehouse, days)
-    first, last = _span(days, [day for one in sources for day in (one.first_day, one.last_day) if day is not None])
+    # Where the days that were asked for do not end, those that there is something of.
+    seen = [day for one in sources for day in (one.first_day, one.last_day) if day is not None]
+    first, last = days.first or min(seen, default=None), days.last or max(seen, default=None)
     groups = evidence.groups(warehouse, days)
     severities: dict[str, int] = {}
     for group in groups:
@@ -42,8 +42,3 @@ def read_report(warehouse: Warehouse, days: Days, *, made_at: datetime, title: s
         sources=sources,
         runs=evidence.runs(warehouse),
     )
-
-
-def _span(days: Days, seen: list[date]) -> tuple[date | None, date | None]:
-    """Return the days that were asked for; where they do not end, those that there is something of."""
-    return days.first or min(seen, default=None), days.last or max(seen, default=None)

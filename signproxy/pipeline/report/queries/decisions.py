@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.days import Days
+from signproxy.pipeline.findings import count_by
 from signproxy.pipeline.grant_use import Action
+from signproxy.pipeline.job import Days
 from signproxy.pipeline.jobs.access import accesses
 from signproxy.pipeline.report.data import Cell, GrantUse, HeatMap, PrincipalReach, QueryBreadth, Timeline, TimelineSlot
-from signproxy.pipeline.report.queries.values import micros, midnight, moment, one, said, table_name, total
+from signproxy.pipeline.report.queries.values import micros, midnight, moment, one, said, table_name, total, values_of
 from signproxy.pipeline.schemas import DAY
 from signproxy.pipeline.warehouse import Warehouse
 
@@ -37,7 +38,7 @@ def timeline(warehouse: Warehouse, days: Days) -> Timeline:
         return Timeline("hour", _slots(found, midnight(first), midnight(last + timedelta(1)), timedelta(hours=1)))
     unit, step = ("day", timedelta(1)) if count <= _DAILY_DAYS else ("week", timedelta(7))
     found = _by_verdict(daily.withColumn("at", F.date_trunc(unit, F.col(DAY).cast("timestamp"))))
-    begin = first if unit == "day" else _monday(first)
+    begin = first if unit == "day" else first - timedelta(first.weekday())
     return Timeline(unit, _slots(found, midnight(begin), midnight(last + timedelta(1)), step))
 
 
@@ -72,16 +73,16 @@ def heat(warehouse: Warehouse, days: Days) -> HeatMap:
 
 def rights(warehouse: Warehouse) -> GrantUse:
     """Return who may reach the most, and whether grants are used: both are of the last export, whichever days."""
+    counts = {"root": "n_root", "entitled": "entitled", "held": "held_max", "used": "used_tables_90d"}
     each = (
         warehouse.read("blast_radius")
-        .groupBy("principal")
+        .groupBy(said("principal").alias("principal"))
         .agg(
-            F.array_join(F.array_sort(F.collect_set(F.nullif("mode", F.lit("none")))), ", ").alias("modes"),
-            F.coalesce(F.max("n_root"), F.lit(0)).alias("root"),
-            F.coalesce(F.max("entitled"), F.lit(0)).alias("entitled"),
-            F.coalesce(F.max("held_max"), F.lit(0)).alias("held"),
-            F.coalesce(F.max("used_tables_90d"), F.lit(0)).alias("used"),
-            F.coalesce(F.max("violations"), F.lit(0)).alias("violations"),
+            F.array_join(F.array_sort(F.collect_set(F.nullif("mode", F.lit("none")))), ", ").alias("mode"),
+            *(
+                F.coalesce(F.max(column), F.lit(0)).alias(name)
+                for name, column in {**counts, "violations": "violations"}.items()
+            ),
         )
     )
     whole = one(
@@ -92,29 +93,16 @@ def rights(warehouse: Warehouse) -> GrantUse:
             F.median("used").alias("used"),
         )
     )
-    widest = each.orderBy(F.desc("entitled"), F.desc("used"), "principal").limit(MOST_REACHES).collect()
-    states = warehouse.read("grant_use").groupBy(said("state").alias("state")).count().collect()
-    withdrawable = warehouse.read("recommendations").where(
-        F.col("action").isin(Action.WITHDRAW_GRANT, Action.TAKE_ROLE)
-    )
+    widest = each.drop("root").orderBy(F.desc("entitled"), F.desc("used"), "principal").limit(MOST_REACHES)
+    withdrawable = F.col("action").isin(Action.WITHDRAW_GRANT, Action.TAKE_ROLE)
     return GrantUse(
-        reaches=tuple(
-            PrincipalReach(
-                principal=row["principal"] or "",
-                mode=row["modes"],
-                entitled=row["entitled"],
-                held=row["held"],
-                used=row["used"],
-                violations=row["violations"],
-            )
-            for row in widest
-        ),
+        reaches=values_of(PrincipalReach, widest),
         principals=whole["n"],
         all_tables=whole["root"] or 0,
         median_entitled=whole["entitled"] or 0.0,
         median_used=whole["used"] or 0.0,
-        states={row["state"]: row["count"] for row in states},
-        withdrawable=withdrawable.count(),
+        states=count_by(warehouse.read("grant_use").select(said("state").alias("state")), "state"),
+        withdrawable=warehouse.read("recommendations").where(withdrawable).count(),
     )
 
 
@@ -123,10 +111,9 @@ def breadth(warehouse: Warehouse, days: Days) -> tuple[QueryBreadth, ...]:
     each = (
         warehouse.read("access_queries", days)
         .groupBy("application", "query_id", "principal")
-        .agg(F.max("tables").alias("tables"))
+        .agg(F.coalesce(F.max("tables"), F.lit(0)).alias("tables"))
     )
-    rows = each.groupBy("tables").count().orderBy("tables").collect()
-    return tuple(QueryBreadth(row["tables"] or 0, row["count"]) for row in rows)
+    return values_of(QueryBreadth, each.groupBy("tables").agg(F.count(F.lit(1)).alias("queries")).orderBy("tables"))
 
 
 def _by_verdict(rows: DataFrame) -> dict[tuple[datetime, str], int]:
@@ -153,7 +140,3 @@ def _busiest(pairs: DataFrame, column: str) -> tuple[str, ...]:
     asked = F.col("allow") + F.col("deny")
     rows = pairs.groupBy(column).agg(F.sum(asked).alias("asked")).orderBy(F.desc("asked"), column).limit(MOST).collect()
     return tuple(row[column] for row in rows)
-
-
-def _monday(day: date) -> date:
-    return day - timedelta(day.weekday())

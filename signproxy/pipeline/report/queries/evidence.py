@@ -8,8 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.days import Days
-from signproxy.pipeline.job import Severity
+from signproxy.pipeline.job import Days, Severity
 from signproxy.pipeline.report.data import (
     LATENCY_BOUNDS,
     Distribution,
@@ -23,7 +22,7 @@ from signproxy.pipeline.report.data import (
     Source,
     TrailSummary,
 )
-from signproxy.pipeline.report.queries.values import bucket, filled, micros, moment, one, overlapping, said, total
+from signproxy.pipeline.report.queries.values import bucket, filled, overlapping, said, total, values_of
 from signproxy.pipeline.schemas import DAY, TABLES
 from signproxy.pipeline.warehouse import Warehouse
 
@@ -32,9 +31,7 @@ MOST_FINDINGS = 200
 MOST_ROWS = 50
 _GAP = "audit_gap"
 _FAULTS = ("audit_chain", "audit_segment")
-_RUN = (
-    "job string, began_at string, seconds double, exit int, rows_in long, rows_out long, rows_bad long, problem string"
-)
+_RUN = "job string, began_at string, seconds double, exit int, rows_in long, rows_bad long, problem string"
 _SEVERITIES = [severity.word for severity in Severity]
 
 
@@ -42,34 +39,22 @@ def groups(warehouse: Warehouse, days: Days) -> tuple[FindingGroup, ...]:
     """Return the findings of each class: how many, and the weightiest one by one."""
     findings = overlapping(warehouse.read("findings"), days, "first_ts", "last_ts").withColumns(
         {
+            "finding_id": said("finding_id"),
             "class": said("class"),
             # A severity that is not known must not hide a finding.
             "severity": F.when(F.col("severity").isin(*_SEVERITIES), F.col("severity")).otherwise(Severity.MEDIUM.word),
             "n": F.coalesce("n", F.lit(1)),
+            "evidence": F.transform_values("evidence", lambda _, value: F.coalesce(value, F.lit(""))),
         }
     )
     by = ("class", "severity")
     order = Window.partitionBy(*by).orderBy(F.desc("n"), F.desc("last_ts"), "finding_id")
     shown = findings.withColumn("place", F.row_number().over(order)).where(F.col("place") <= MOST_FINDINGS)
-    rows = shown.withColumns({name: micros(name) for name in ("first_ts", "last_ts")}).orderBy(*by, "place").collect()
+    renamed = {"class": "class_", "first_ts": "first", "last_ts": "last"}
+    rows = shown.orderBy(*by, "place").drop("place").withColumnsRenamed(renamed)
     listed: dict[tuple[str, str], list[ReportedFinding]] = {}
-    for row in rows:
-        listed.setdefault((row["class"], row["severity"]), []).append(
-            ReportedFinding(
-                finding_id=row["finding_id"] or "",
-                class_=row["class"],
-                severity=row["severity"],
-                first=moment(row["first_ts"]),
-                last=moment(row["last_ts"]),
-                n=row["n"],
-                principal=row["principal"] or "",
-                table=row["table"] or "",
-                bucket=row["bucket"] or "",
-                evidence={name: value or "" for name, value in (row["evidence"] or {}).items()},
-                fix=row["fix"] or "",
-                job=row["job"] or "",
-            )
-        )
+    for finding in values_of(ReportedFinding, rows):
+        listed.setdefault((finding.class_, finding.severity), []).append(finding)
     counted = findings.groupBy(*by).agg(F.count(F.lit(1)).alias("count"), F.sum("n").alias("n")).orderBy(*by).collect()
     return tuple(
         FindingGroup(
@@ -112,21 +97,12 @@ def revocations(warehouse: Warehouse, days: Days) -> Revocations:
     placed = late.groupBy(said("kind").alias("kind"), bucket("seconds", LATENCY_BOUNDS).alias("place")).count()
     for row in placed.collect():
         counts.setdefault(row["kind"], {})[row["place"]] = row["count"]
-    worst = late.withColumn("revoked_at", micros("revoked_at")).orderBy(F.desc("seconds"), "principal").limit(MOST_ROWS)
+    worst = late.orderBy(F.desc("seconds"), "principal").limit(MOST_ROWS)
+    texts = {name: said(name) for name in ("principal", "resource", "kind")}
     return Revocations(
         latencies=Distribution(LATENCY_BOUNDS, {kind: filled(found, LATENCY_BOUNDS) for kind, found in counts.items()}),
         at_once=rows.where(F.coalesce("seconds", F.lit(0.0)) <= 0).count(),
-        worst=tuple(
-            Revoked(
-                principal=row["principal"] or "",
-                resource=row["resource"] or "",
-                kind=row["kind"] or "",
-                revoked_at=moment(row["revoked_at"]),
-                seconds=row["seconds"],
-                n=row["n"] or 0,
-            )
-            for row in worst.collect()
-        ),
+        worst=values_of(Revoked, worst.withColumns(texts).drop("last_success")),
     )
 
 
@@ -138,48 +114,33 @@ def quality(warehouse: Warehouse, days: Days) -> tuple[InputProblem, ...]:
         .agg(total("n").alias("n"), F.max("example").alias("example"), F.count_distinct(DAY).alias("days"))
         .orderBy(F.desc("n"), "source", "problem")
         .limit(MOST_ROWS)
-        .collect()
     )
     bad = (
         warehouse.read("quarantine")
-        .groupBy(said("reason").alias("reason"))
-        .agg(F.count(F.lit(1)).alias("n"), F.max("segment").alias("segment"))
-        .orderBy(F.desc("n"), "reason")
+        .groupBy(said("reason").alias("problem"))
+        .agg(F.count(F.lit(1)).alias("n"), F.max("segment").alias("example"))
+        .orderBy(F.desc("n"), "problem")
         .limit(MOST_ROWS)
-        .collect()
+        .withColumn("source", F.lit("audit trail"))
     )
-    return (
-        *(
-            InputProblem(source="audit trail", problem=row["reason"], n=row["n"], example=row["segment"] or "")
-            for row in bad
-        ),
-        *(
-            InputProblem(
-                source=row["source"], problem=row["problem"], n=row["n"], example=row["example"] or "", days=row["days"]
-            )
-            for row in lacking
-        ),
-    )
+    return values_of(InputProblem, bad) + values_of(InputProblem, lacking)
 
 
 def sources(warehouse: Warehouse, days: Days) -> tuple[Source, ...]:
     """Return the tables that there is something of."""
-    found = []
+    found: list[Source] = []
     for described in TABLES.values():
         if not warehouse.exists(described.name):
             continue
         day = F.col(DAY) if DAY in described.columns.names else F.lit(None).cast("date")
-        rows = warehouse.read(described.name, days)
-        row = one(rows.agg(F.count(F.lit(1)).alias("n"), F.min(day).alias("first"), F.max(day).alias("last")))
-        found.append(
-            Source(
-                table=described.name,
-                summary=described.summary,
-                rows=row["n"],
-                first_day=row["first"],
-                last_day=row["last"],
-            )
+        counted = warehouse.read(described.name, days).agg(
+            F.lit(described.name).alias("table"),
+            F.lit(described.summary).alias("summary"),
+            F.count(F.lit(1)).alias("rows"),
+            F.min(day).alias("first_day"),
+            F.max(day).alias("last_day"),
         )
+        found += values_of(Source, counted)
     return tuple(found)
 
 
@@ -187,27 +148,14 @@ def runs(warehouse: Warehouse) -> tuple[RunLine, ...]:
     """Return the last run of each job."""
     try:
         read = warehouse.read("segments").sparkSession.read.schema(_RUN).json(f"{warehouse.path}/runs/*.json")
-        last = read.groupBy("job").agg(F.max_by(F.struct("*"), "began_at").alias("run"))
-        rows = (
-            last.select("run.*").withColumn("began_at", micros(F.try_to_timestamp("began_at"))).orderBy("job").collect()
-        )
+        last = read.where(F.col("job").isNotNull()).groupBy("job").agg(F.max_by(F.struct("*"), "began_at").alias("run"))
+        times = {"began_at": F.try_to_timestamp("began_at"), "seconds": F.coalesce("seconds", F.lit(0.0))}
+        times["exit"] = F.coalesce("exit", F.lit(0))
+        return values_of(RunLine, last.select("run.*").withColumns(times).orderBy("job"))
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         return ()
-    return tuple(
-        RunLine(
-            job=row["job"],
-            began_at=moment(row["began_at"]),
-            seconds=row["seconds"] or 0.0,
-            exit=row["exit"] or 0,
-            rows_in=row["rows_in"] or 0,
-            rows_bad=row["rows_bad"] or 0,
-            problem=row["problem"] or "",
-        )
-        for row in rows
-        if row["job"] is not None
-    )
 
 
 def _gap(finding: ReportedFinding) -> Gap:

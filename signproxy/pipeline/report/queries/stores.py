@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
 
-from signproxy.pipeline.days import Days
+from signproxy.pipeline.job import Days
 from signproxy.pipeline.jobs.cost import charged, class_of
 from signproxy.pipeline.report.data import (
     CLASSES,
@@ -16,7 +16,7 @@ from signproxy.pipeline.report.data import (
     Unattributed,
     UnexplainedRequests,
 )
-from signproxy.pipeline.report.queries.values import bucket, filled, micros, moment, one, said, table_name, total
+from signproxy.pipeline.report.queries.values import bucket, filled, one, said, table_name, total, values_of
 from signproxy.pipeline.schemas import DAY
 from signproxy.pipeline.warehouse import Warehouse
 
@@ -29,12 +29,11 @@ def classes(warehouse: Warehouse, days: Days) -> tuple[ClassCount, ...]:
     """Return how many requests were attributed how, the surest first."""
     rows = (
         warehouse.read("access_attribution", days)
-        .groupBy(said("class").alias("class"))
+        .groupBy(said("class").alias("name"))
         .agg(F.count(F.lit(1)).alias("n"), total("bytes_sent").alias("bytes"))
-        .collect()
     )
     places = {name: place for place, name in enumerate(CLASSES)}
-    found = [ClassCount(row["class"], row["n"], row["bytes"]) for row in rows]
+    found = values_of(ClassCount, rows)
     return tuple(sorted(found, key=lambda each: (places.get(each.name, len(places)), each.name)))
 
 
@@ -42,17 +41,16 @@ def unattributed(warehouse: Warehouse, days: Days) -> tuple[Unattributed, ...]:
     """Return the requests of each day, and those that nothing explains."""
     rows = (
         warehouse.read("access_attribution", days)
-        .groupBy(DAY)
+        .where(F.col(DAY).isNotNull())
+        .groupBy(F.col(DAY).alias("day"))
         .agg(
-            F.count(F.lit(1)).alias("n"),
+            F.count(F.lit(1)).alias("total"),
             F.count_if(F.col("class") == "unattributed").alias("unattributed"),
             F.count_if(F.col("class") == "probable").alias("probable"),
         )
-        .where(F.col(DAY).isNotNull())
-        .orderBy(DAY)
-        .collect()
+        .orderBy("day")
     )
-    return tuple(Unattributed(row[DAY], row["n"], row["unattributed"], row["probable"]) for row in rows)
+    return values_of(Unattributed, rows)
 
 
 def origins(warehouse: Warehouse, days: Days) -> tuple[UnexplainedRequests, ...]:
@@ -61,59 +59,30 @@ def origins(warehouse: Warehouse, days: Days) -> tuple[UnexplainedRequests, ...]
         warehouse.read("access_attribution", days)
         .where(F.col("class") == "unattributed")
         .groupBy(
-            said("bucket").alias("bucket"),
-            said("op").alias("op"),
+            *(said(name).alias(name) for name in ("bucket", "op", "requester")),
             F.coalesce("status", F.lit(0)).alias("status"),
-            said("requester").alias("requester"),
         )
-        .agg(F.count(F.lit(1)).alias("n"), micros(F.min("ts")).alias("first"), micros(F.max("ts")).alias("last"))
+        .agg(F.count(F.lit(1)).alias("n"), F.min("ts").alias("first"), F.max("ts").alias("last"))
         .orderBy(F.desc("n"), "bucket", "op", "status", "requester")
         .limit(MOST_ORIGINS)
-        .collect()
     )
-    return tuple(
-        UnexplainedRequests(
-            bucket=row["bucket"],
-            op=row["op"],
-            status=row["status"],
-            requester=row["requester"],
-            n=row["n"],
-            first=moment(row["first"]),
-            last=moment(row["last"]),
-        )
-        for row in rows
-    )
+    return values_of(UnexplainedRequests, rows)
 
 
 def costs(warehouse: Warehouse, days: Days) -> Costs:
     """Return what tables cost, the dearest first; by requests where nothing is priced."""
-    priced = warehouse.read("table_cost", days).withColumn("place", table_name()).where(F.col("place") != "")
-    each = priced.groupBy("place").agg(
-        *(total(name).alias(name) for name in ("requests", "bytes", "cost", "small_file_tax"))
-    )
-    whole = one(
-        each.agg(
-            F.count(F.lit(1)).alias("tables"),
-            *(total(name).alias(name) for name in ("requests", "bytes", "cost", "small_file_tax")),
-        )
-    )
-    dearest = each.orderBy(F.desc("cost"), F.desc("requests"), "place").limit(MOST_TABLES).collect()
+    priced = warehouse.read("table_cost", days).withColumn("table", table_name()).where(F.col("table") != "")
+    sums = [total(name).alias(name) for name in ("requests", "bytes", "cost", "tax")]
+    each = priced.withColumnRenamed("small_file_tax", "tax").groupBy("table").agg(*sums)
+    whole = one(each.agg(F.count(F.lit(1)).alias("tables"), *sums))
+    dearest = each.orderBy(F.desc("cost"), F.desc("requests"), "table").limit(MOST_TABLES)
     return Costs(
-        tables=tuple(
-            TableCost(
-                table=row["place"],
-                requests=row["requests"],
-                bytes=row["bytes"],
-                cost=row["cost"],
-                tax=row["small_file_tax"],
-            )
-            for row in dearest
-        ),
+        tables=values_of(TableCost, dearest),
         all_tables=whole["tables"],
         requests=whole["requests"],
         bytes=whole["bytes"],
         cost=whole["cost"],
-        tax=whole["small_file_tax"],
+        tax=whole["tax"],
         sizes=sizes(warehouse, days),
     )
 

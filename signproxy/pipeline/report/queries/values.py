@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import TypeVar
 
+import msgspec
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's own pages have it
+from pyspark.sql.types import TimestampType
 
-from signproxy.pipeline.days import Days
+from signproxy.pipeline.job import Days
 from signproxy.pipeline.places import LEVEL
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def values_of(kind: type[T], rows: DataFrame) -> tuple[T, ...]:
+    """Return rows as values of a kind, whose fields are named as the columns; what is null is the field's default."""
+    times = {field.name for field in rows.schema.fields if isinstance(field.dataType, TimestampType)}
+    found = rows.select(*(micros(name).alias(name) if name in times else name for name in rows.columns)).collect()
+    values = []
+    for row in found:
+        held = {name: value for name, value in row.asDict().items() if value is not None}
+        values.append(kind(**held | {name: moment(held[name]) for name in times & held.keys()}))
+    return tuple(values)
 
 
 def micros(column: str | Column) -> Column:

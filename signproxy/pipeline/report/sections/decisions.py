@@ -6,25 +6,23 @@ from collections.abc import Sequence
 
 import msgspec
 
-from signproxy.pipeline.report.charts.columns import Columns, Series, draw_columns
-from signproxy.pipeline.report.charts.heat import draw_heat
-from signproxy.pipeline.report.charts.rows import draw_reach
-from signproxy.pipeline.report.charts.steps import draw_steps, quantile
+from signproxy.pipeline.report.charts import Chart, Columns, Heat, ReachBars, Series, Steps, quantile
 from signproxy.pipeline.report.data import ReportData, TimelineSlot
-from signproxy.pipeline.report.sections.section import Section, nothing
+from signproxy.pipeline.report.sections.section import Section, nothing_in
 from signproxy.pipeline.report.text import number, percent, plural
-from signproxy.pipeline.report.twin import Column, ColumnKind, Twin
+from signproxy.pipeline.report.twin import twin
 
 _BARELY_SEEN = 0.1
 """Of a column; below it, what was refused is drawn again by itself."""
+_NO_ACCESS = nothing_in("access_daily", "ingest, then access")
 
 
 def timeline(data: ReportData) -> Section:
     """Return how decisions ended, over time."""
-    title, nav = "Decisions over time", "Over time"
+    part = Section("timeline", "Decisions over time", "Over time", _NO_ACCESS)
     slots = data.timeline.slots
     if not any(slot.total for slot in slots):
-        return nothing("timeline", title, nav, "access_daily", "ingest, then access")
+        return part
     whole = sum(slot.total for slot in slots)
     refused = sum(slot.deny for slot in slots)
     unit = data.timeline.unit
@@ -34,7 +32,7 @@ def timeline(data: ReportData) -> Section:
         lead += f" Most refusals in one {unit}: {number(worst.deny)}, {_of_slot(worst, unit)}."
     chart = Columns(
         name="timeline",
-        title=title,
+        title=part.title,
         description=lead,
         labels=tuple(f"{slot.at:%d %b %H:%M}" if unit == "hour" else f"{slot.at:%d %b}" for slot in slots),
         series=(
@@ -50,21 +48,12 @@ def timeline(data: ReportData) -> Section:
             for slot in slots
         ),
     )
-    drawings = [draw_columns(chart)]
+    drawings: list[Chart] = [chart]
     if 0 < refused < whole * _BARELY_SEEN:
-        drawings.append(draw_columns(_refused_alone(slots, chart)))
-    twin = Twin(
-        name="timeline",
-        caption=f"Decisions by {unit}",
-        columns=(
-            Column(unit.capitalize(), ColumnKind.TIME if unit == "hour" else ColumnKind.DAY),
-            *(Column(word) for word in ("Allowed", "Refused", "Failed")),
-        ),
-        rows=tuple(
-            (slot.at if unit == "hour" else slot.at.date(), slot.allow, slot.deny, slot.error) for slot in slots
-        ),
-    )
-    return Section(anchor="timeline", title=title, nav=nav, lead=lead, drawings=tuple(drawings), twins=(twin,))
+        drawings.append(_refused_alone(slots, chart))
+    columns = f"{unit.capitalize()}:{'time' if unit == 'hour' else 'day'}, Allowed, Refused, Failed"
+    rows = ((slot.at if unit == "hour" else slot.at.date(), slot.allow, slot.deny, slot.error) for slot in slots)
+    return part.saying(lead, drawings, twin("timeline", f"Decisions by {unit}", columns, rows))
 
 
 def _refused_alone(slots: Sequence[TimelineSlot], beside: Columns) -> Columns:
@@ -75,7 +64,7 @@ def _refused_alone(slots: Sequence[TimelineSlot], beside: Columns) -> Columns:
         description="The refusals of the chart above, on a scale of their own.",
         series=(Series("deny", "refused", tuple(slot.deny for slot in slots)),),
         y_title="Refused, on a scale of their own",
-        height=170.0,
+        height=170,
     )
 
 
@@ -85,39 +74,28 @@ def _of_slot(slot: TimelineSlot, unit: str) -> str:
 
 def heat(data: ReportData) -> Section:
     """Return who asked for what."""
-    title, nav = "Who asked for what", "Who and what"
+    part = Section("heat", "Who asked for what", "Who and what", _NO_ACCESS, is_long=True)
     heat = data.heat
     if not heat.cells:
-        return nothing("heat", title, nav, "access_daily", "ingest, then access")
+        return part
     lead = (
         f"The {number(len(heat.principals))} busiest of {plural(heat.all_principals, 'principal')} and the "
         f"{number(len(heat.tables))} busiest of {plural(heat.all_tables, 'table')}. The stronger the colour, "
         "the more requests: each shade is several times the one before. A dot is a refusal."
     )
-    twin = Twin(
-        name="heat",
-        caption="Requests by principal and table",
-        columns=(
-            Column("Principal", ColumnKind.NAME),
-            Column("Table", ColumnKind.NAME),
-            Column("Allowed"),
-            Column("Refused"),
-        ),
-        rows=tuple(
-            (heat.principals[cell.row], heat.tables[cell.column], cell.allow, cell.deny)
-            for cell in sorted(heat.cells, key=lambda cell: (cell.row, cell.column))
-        ),
-    )
-    drawing = draw_heat(heat, title, lead)
-    return Section(anchor="heat", title=title, nav=nav, lead=lead, drawings=(drawing,), twins=(twin,), is_long=True)
+    cells = sorted(heat.cells, key=lambda cell: (cell.row, cell.column))
+    rows = ((heat.principals[cell.row], heat.tables[cell.column], cell.allow, cell.deny) for cell in cells)
+    cells_twin = twin("heat", "Requests by principal and table", "Principal:name, Table:name, Allowed, Refused", rows)
+    return part.saying(lead, [Heat("heat", part.title, lead, heat)], cells_twin)
 
 
 def rights(data: ReportData) -> Section:
     """Return what was granted against what was used."""
-    title, nav = "Granted against used", "Granted and used"
+    empty = nothing_in("blast_radius and grant_use", "privileges, with a policy export")
+    part = Section("rights", "Granted against used", "Granted and used", empty)
     rights = data.rights
     if not rights.reaches and not rights.states:
-        return nothing("rights", title, nav, "blast_radius and grant_use", "privileges, with a policy export")
+        return part
     lead = (
         f"In the median a principal may reach {plural(rights.median_entitled, 'table')} of "
         f"{number(rights.all_tables)} and used {number(rights.median_used)} in 90 days."
@@ -131,38 +109,25 @@ def rights(data: ReportData) -> Section:
     violations = sum(one.violations for one in rights.reaches)
     if violations:
         lead += f" Vended keys reached {plural(violations, 'table')} that no principal had asked for."
-    reach = Twin(
-        name="reach",
-        caption="Tables that principals may reach, held by keys at one time, and used",
-        columns=(
-            Column("Principal", ColumnKind.NAME),
-            Column("Way", ColumnKind.TEXT),
-            Column("Granted"),
-            Column("Held at once"),
-            Column("Used"),
-            Column("Beyond what was asked"),
-        ),
-        rows=tuple(
-            (one.principal, one.mode, one.entitled, one.held, one.used, one.violations) for one in rights.reaches
-        ),
+    reach = twin(
+        "reach",
+        "Tables that principals may reach, held by keys at one time, and used",
+        "Principal:name, Way:text, Granted, Held at once, Used, Beyond what was asked",
+        map(msgspec.structs.astuple, rights.reaches),
     )
-    states = Twin(
-        name="grants",
-        caption="Grants by whether anybody uses them",
-        columns=(Column("State", ColumnKind.TEXT), Column("Grants")),
-        rows=tuple(sorted(rights.states.items())),
+    grants_twin = twin(
+        "grants", "Grants by whether anybody uses them", "State:text, Grants", sorted(rights.states.items())
     )
-    drawings = (draw_reach(rights.reaches, title, lead),) if rights.reaches else ()
-    twins = tuple(twin for twin in (reach, states) if twin.rows)
-    return Section(anchor="rights", title=title, nav=nav, lead=lead, drawings=drawings, twins=twins)
+    drawings = [ReachBars("reach", part.title, lead, rights.reaches)] if rights.reaches else []
+    return part.saying(lead, drawings, reach, grants_twin)
 
 
 def breadth(data: ReportData) -> Section:
     """Return how many tables queries touched."""
-    title, nav = "Tables per query", "Tables per query"
+    tables = "access_queries (engines have to say which query asks)"
+    part = Section("breadth", "Tables per query", "Tables per query", nothing_in(tables, "ingest, then access"))
     if not data.breadth:
-        tables = "access_queries (engines have to say which query asks)"
-        return nothing("breadth", title, nav, tables, "ingest, then access")
+        return part
     half, most = quantile(data.breadth, 0.5), max(one.tables for one in data.breadth)
     nearly = quantile(data.breadth, 0.95)
     lead = (
@@ -170,11 +135,6 @@ def breadth(data: ReportData) -> Section:
         f"{plural(half, 'table')} or fewer, 95 % {number(nearly)} or fewer, and the broadest one {number(most)}. "
         "Which query asks is the engine's own word."
     )
-    twin = Twin(
-        name="breadth",
-        caption="Queries by how many tables they touched",
-        columns=(Column("Tables"), Column("Queries")),
-        rows=tuple((one.tables, one.queries) for one in sorted(data.breadth, key=lambda each: each.tables)),
-    )
-    drawing = draw_steps(data.breadth, title, lead)
-    return Section(anchor="breadth", title=title, nav=nav, lead=lead, drawings=(drawing,), twins=(twin,))
+    rows = sorted((one.tables, one.queries) for one in data.breadth)
+    counts = twin("breadth", "Queries by how many tables they touched", "Tables, Queries", rows)
+    return part.saying(lead, [Steps("breadth", part.title, lead, data.breadth)], counts)

@@ -5,34 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
-from markupsafe import Markup
 
+from signproxy.pipeline.report.charts import Chart
 from signproxy.pipeline.report.data import Distribution
-from signproxy.pipeline.report.twin import Column, ColumnKind, Twin, Value
+from signproxy.pipeline.report.twin import Twin, twin
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
+class Section(msgspec.Struct, frozen=True):
     """A part of the page."""
 
     anchor: str
     title: str
     nav: str
     """The title in a word or two."""
-    lead: str
-    """What it says, in a sentence or two."""
-    drawings: tuple[Markup, ...] = ()
-    twins: tuple[Twin, ...] = ()
     empty: str = ""
-    """Why there is nothing, instead of all that."""
+    """Why there is nothing, instead of all that follows."""
+    lead: str = ""
+    """What it says, in a sentence or two."""
+    drawings: tuple[Chart, ...] = ()
+    twins: tuple[Twin, ...] = ()
     is_open: bool = False
     """Whether the table is what is looked at, since there is no chart."""
     is_long: bool = False
     """Whether the table is left out in print, where there is no scrolling."""
 
+    def saying(self, lead: str, drawings: Sequence[Chart], *twins: Twin) -> Section:
+        """Return it with what it shows; a table without rows is left out."""
+        held = tuple(each for each in twins if each.rows)
+        return msgspec.structs.replace(self, empty="", lead=lead, drawings=tuple(drawings), twins=held)
 
-def nothing(anchor: str, title: str, nav: str, tables: str, job: str) -> Section:
-    """Return a part that says which tables are empty, and which jobs fill them."""
-    return Section(anchor=anchor, title=title, nav=nav, lead="", empty=f"No rows in {tables}. They come from: {job}.")
+
+def nothing_in(tables: str, job: str) -> str:
+    """Return which tables are empty, and which jobs fill them."""
+    return f"No rows in {tables}. They come from: {job}."
 
 
 def bucket_labels(bounds: Sequence[float], write: Callable[[float], str]) -> tuple[str, ...]:
@@ -42,9 +47,5 @@ def bucket_labels(bounds: Sequence[float], write: Callable[[float], str]) -> tup
 
 def histogram_twin(name: str, caption: str, histogram: Distribution, labels: Sequence[str]) -> Twin:
     """Return a histogram as a table."""
-    series = tuple(histogram.series.items())
-    rows: tuple[tuple[Value, ...], ...] = tuple(
-        (label, *(counts[at] for _, counts in series)) for at, label in enumerate(labels)
-    )
-    columns = (Column("Up to", ColumnKind.TEXT), *(Column(word) for word, _ in series))
-    return Twin(name=name, caption=caption, columns=columns, rows=rows if series else ())
+    rows = zip(labels, *histogram.series.values(), strict=True) if histogram.series else ()
+    return twin(name, caption, ", ".join(("Up to:text", *histogram.series)), rows)

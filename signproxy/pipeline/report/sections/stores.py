@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from signproxy.pipeline.report.charts.columns import Columns, Series, draw_columns
-from signproxy.pipeline.report.charts.rows import draw_pareto
-from signproxy.pipeline.report.charts.shares import draw_shares
-from signproxy.pipeline.report.data import CLASSES, EXACT, SMALL, Distribution, ReportData, TableCost, Unattributed
-from signproxy.pipeline.report.sections.section import Section, bucket_labels, histogram_twin, nothing
+import msgspec
+
+from signproxy.pipeline.report.charts import Columns, Pareto, Series, Shares
+from signproxy.pipeline.report.data import CLASSES, EXACT, SMALL, Distribution, ReportData, Unattributed
+from signproxy.pipeline.report.sections.section import Section, bucket_labels, histogram_twin, nothing_in
 from signproxy.pipeline.report.text import day, money, number, percent, plural, shortened, size
-from signproxy.pipeline.report.twin import Column, ColumnKind, Twin
+from signproxy.pipeline.report.twin import twin
 
 _CLASS_WORDS = {
     "stamp": "by stamp",
@@ -20,14 +20,15 @@ _CLASS_WORDS = {
     "known_service": "known service",
     "unattributed": "by nothing",
 }
+_NOT_ATTRIBUTED = nothing_in("access_attribution", "ingest-s3log, then reconcile")
 
 
 def attribution(data: ReportData) -> Section:
     """Return how the requests of the stores' logs were attributed."""
-    title, nav = "How storage requests were attributed", "Attribution"
+    part = Section("attribution", "How storage requests were attributed", "Attribution", _NOT_ATTRIBUTED)
     whole = data.requests
     if not whole:
-        return nothing("attribution", title, nav, "access_attribution", "ingest-s3log, then reconcile")
+        return part
     exact = data.requests_of(EXACT)
     probable = percent(data.requests_of(("probable",)), whole)
     lead = (
@@ -41,28 +42,23 @@ def attribution(data: ReportData) -> Section:
             one.n,
         )
         for one in data.classes
+        if one.n
     ]
-    twin = Twin(
-        name="attribution",
-        caption="Storage requests by how they were attributed",
-        columns=(
-            Column("Class", ColumnKind.TEXT),
-            Column("Requests"),
-            Column("Share", ColumnKind.SHARE),
-            Column("Bytes", ColumnKind.SIZE),
-        ),
-        rows=tuple((one.name, one.n, one.n / whole, one.bytes) for one in data.classes),
+    classes = twin(
+        "attribution",
+        "Storage requests by how they were attributed",
+        "Class:text, Requests, Share:share, Bytes:size",
+        ((one.name, one.n, one.n / whole, one.bytes) for one in data.classes),
     )
-    drawing = draw_shares("attribution", title, lead, parts)
-    return Section(anchor="attribution", title=title, nav=nav, lead=lead, drawings=(drawing,), twins=(twin,))
+    return part.saying(lead, [Shares("attribution", part.title, lead, parts)], classes)
 
 
 def unattributed(data: ReportData) -> Section:
     """Return the requests that nothing explains, over time."""
-    title, nav = "Storage requests that nothing explains", "Unexplained"
+    part = Section("unattributed", "Storage requests that nothing explains", "Unexplained", _NOT_ATTRIBUTED)
     days = data.unattributed
     if not days:
-        return nothing("unattributed", title, nav, "access_attribution", "ingest-s3log, then reconcile")
+        return part
     whole, found = sum(one.total for one in days), sum(one.unattributed for one in days)
     lead = f"{number(found)} of {plural(whole, 'request')}"
     if found:
@@ -71,39 +67,19 @@ def unattributed(data: ReportData) -> Section:
         lead += f"{day(worst.day)}, {number(worst.unattributed)}."
     else:
         lead += ": every request has a decision, a session or a known service behind it."
-    daily = Twin(
-        name="unattributed",
-        caption="Storage requests by day, and those that nothing explains",
-        columns=(
-            Column("Day", ColumnKind.DAY),
-            Column("Requests"),
-            Column("Unattributed"),
-            Column("Share", ColumnKind.SHARE),
-            Column("Probable only"),
-        ),
-        rows=tuple(
-            (one.day, one.total, one.unattributed, one.unattributed / max(one.total, 1), one.probable) for one in days
-        ),
+    daily = twin(
+        "unattributed",
+        "Storage requests by day, and those that nothing explains",
+        "Day:day, Requests, Unattributed, Share:share, Probable only",
+        ((one.day, one.total, one.unattributed, one.unattributed / max(one.total, 1), one.probable) for one in days),
     )
-    origins = Twin(
-        name="unattributed_origins",
-        caption="Where the unexplained requests went",
-        columns=(
-            Column("Bucket", ColumnKind.NAME),
-            Column("Operation", ColumnKind.TEXT),
-            Column("Status", ColumnKind.TEXT),
-            Column("Requester", ColumnKind.NAME),
-            Column("Requests"),
-            Column("First", ColumnKind.TIME),
-            Column("Last", ColumnKind.TIME),
-        ),
-        rows=tuple(
-            (one.bucket, one.op, str(one.status), one.requester, one.n, one.first, one.last) for one in data.origins
-        ),
+    origins = twin(
+        "unattributed_origins",
+        "Where the unexplained requests went",
+        "Bucket:name, Operation:text, Status:text, Requester:name, Requests, First:time, Last:time",
+        ((one.bucket, one.op, str(one.status), one.requester, one.n, one.first, one.last) for one in data.origins),
     )
-    drawings = (draw_columns(_unattributed_chart(days, title, lead)),) if found else ()
-    twins = tuple(twin for twin in (daily, origins) if twin.rows)
-    return Section(anchor="unattributed", title=title, nav=nav, lead=lead, drawings=drawings, twins=twins)
+    return part.saying(lead, [_unattributed_chart(days, part.title, lead)] if found else [], daily, origins)
 
 
 def _unattributed_chart(days: Sequence[Unattributed], title: str, lead: str) -> Columns:
@@ -124,10 +100,11 @@ def _unattributed_chart(days: Sequence[Unattributed], title: str, lead: str) -> 
 
 def cost(data: ReportData) -> Section:
     """Return what tables cost."""
-    title, nav = "What tables cost", "Cost"
+    empty = nothing_in("table_cost", "ingest-s3log, reconcile, then cost with a price list")
+    part = Section("cost", "What tables cost", "Cost", empty)
     costs = data.costs
     if not costs.tables:
-        return nothing("cost", title, nav, "table_cost", "ingest-s3log, reconcile, then cost with a price list")
+        return part
     lead = (
         f"{plural(costs.requests, 'request')} and {size(costs.bytes)} for {plural(costs.all_tables, 'table')}"
         if not costs.cost
@@ -141,41 +118,23 @@ def cost(data: ReportData) -> Section:
         lead += f" {percent(costs.tax, costs.cost)} of it is the price of small files, {money(costs.tax)}."
     if not costs.cost:
         lead += " No price list was given, so requests stand in for cost."
-    twin = Twin(
-        name="cost",
-        caption="Tables by cost" if costs.cost else "Tables by requests",
-        columns=(
-            Column("Table", ColumnKind.NAME),
-            Column("Requests"),
-            Column("Bytes", ColumnKind.SIZE),
-            Column("Cost", ColumnKind.MONEY),
-            Column("Price of small files", ColumnKind.MONEY),
-        ),
-        rows=tuple((one.table, one.requests, one.bytes, one.cost, one.tax) for one in costs.tables),
+    tables = twin(
+        "cost",
+        "Tables by cost" if costs.cost else "Tables by requests",
+        "Table:name, Requests, Bytes:size, Cost:money, Price of small files:money",
+        map(msgspec.structs.astuple, costs.tables),
     )
-    words = (title, lead, "Cost, in the price list's currency" if costs.cost else "Requests")
-    drawing = draw_pareto(costs.tables, whole, _by_cost if costs.cost else _by_requests, _write(data), words)
-    return Section(anchor="cost", title=title, nav=nav, lead=lead, drawings=(drawing,), twins=(twin,))
-
-
-def _by_cost(one: TableCost) -> float:
-    return one.cost
-
-
-def _by_requests(one: TableCost) -> float:
-    return one.requests
-
-
-def _write(data: ReportData) -> Callable[[float], str]:
-    return money if data.costs.cost else number
+    bars = [(one.table, one.cost if costs.cost else one.requests) for one in costs.tables]
+    measured, write = ("Cost, in the price list's currency", money) if costs.cost else ("Requests", number)
+    return part.saying(lead, [Pareto("pareto", part.title, lead, measured, bars, whole, write)], tables)
 
 
 def sizes(data: ReportData) -> Section:
     """Return how much a GET reads."""
-    title, nav = "How much one GET reads", "GET sizes"
+    part = Section("sizes", "How much one GET reads", "GET sizes", nothing_in("s3_access", "ingest-s3log"))
     sizes = data.costs.sizes
     if not sizes.total:
-        return nothing("sizes", title, nav, "s3_access", "ingest-s3log")
+        return part
     small = sum(
         count
         for counts in sizes.series.values()
@@ -190,7 +149,7 @@ def sizes(data: ReportData) -> Section:
     values = tuple(sum(counts[at] for counts in sizes.series.values()) for at in range(len(sizes.bounds) + 1))
     chart = Columns(
         name="sizes",
-        title=title,
+        title=part.title,
         description=lead,
         labels=labels,
         series=(Series("size", "GETs", values),),
@@ -198,7 +157,6 @@ def sizes(data: ReportData) -> Section:
         y_title="GETs",
         tips=tuple(f"{label}: {number(value)}" for label, value in zip(labels, values, strict=True)),
     )
-    twin = histogram_twin(
-        "get_sizes", "GETs by the bytes that were sent", Distribution(sizes.bounds, {"GETs": values}), labels
-    )
-    return Section(anchor="sizes", title=title, nav=nav, lead=lead, drawings=(draw_columns(chart),), twins=(twin,))
+    counts = Distribution(sizes.bounds, {"GETs": values})
+    gets = histogram_twin("get_sizes", "GETs by the bytes that were sent", counts, labels)
+    return part.saying(lead, [chart], gets)

@@ -1,1 +1,0 @@
-"""Draw the report's charts, each from plain values to one SVG."""

@@ -19,12 +19,9 @@ import os
 import re
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from signproxy.errors import Finding, SettingsInvalid, SignproxyError
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 MAX_SEALED = 16 * 1024
 """Characters: what a bearer token may have. Longer texts are not looked at."""
@@ -76,64 +73,104 @@ class SealBroken(SignproxyError):
         return self.fault.value
 
 
-class SealingSecret:
-    """A secret that keys are derived from; never shown, never pickled. Raise SettingsInvalid for one that is none."""
+class NeverPickled:
+    """Holds secrets, which stay in this process."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secrets are not pickled")
+
+
+class HeldSecret(NeverPickled):
+    """A secret; never shown, never pickled."""
 
     __slots__ = ("_value",)
 
     def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def reveal(self) -> bytes:
+        """Return the secret itself."""
+        return self._value
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it is a key or a certificate. Public keys are public: any holder of one could seal or sign."""
+        value = self._value
+        return b"-----BEGIN " in value or value.startswith((b"ssh-", b"ecdsa-")) or b'"kty"' in value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+
+class SealingSecret(HeldSecret):
+    """A secret that keys are derived from. Raise SettingsInvalid for one that is none."""
+
+    __slots__ = ()
+
+    def __init__(self, value: bytes) -> None:
         if len(value) < MIN_SECRET:
             raise SettingsInvalid([Finding("", "", f"is {len(value)} bytes long; {MIN_SECRET} are needed")])
-        # Public keys are public: any holder of one could seal.
-        if b"-----BEGIN " in value or value.startswith((b"ssh-", b"ecdsa-")) or b'"kty"' in value:
+        super().__init__(value)
+        if self.is_key:
             raise SettingsInvalid([Finding("", "", "is a key or a certificate, not a secret")])
-        self._value = value
 
     @classmethod
     def random(cls) -> SealingSecret:
         """Return a new secret, which no other party has yet."""
         return cls(os.urandom(MIN_SECRET))
 
-    def reveal(self) -> bytes:
-        """Return the secret itself."""
-        return self._value
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SealingSecret) and self._value == other._value
+class _Keyed(NeverPickled):
+    """Has a key of each of its secrets for one purpose, derived when first needed: by a library that is loaded then."""
 
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-    def __repr__(self) -> str:
-        return "SealingSecret(…)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("secrets are not pickled")
-
-
-class Sealer:
-    """Seals for one purpose with the first of its secrets, and opens what any of them has sealed."""
-
-    __slots__ = ("_current", "_form", "_keys", "_purpose", "_secrets")
+    __slots__ = ("_keys", "_purpose", "_secrets")
 
     def __init__(self, secrets: Sequence[SealingSecret], purpose: Purpose) -> None:
         if not secrets:
-            raise ValueError("nothing to seal with")
+            raise ValueError("nothing to seal, derive or mark with")
         self._secrets = tuple(secrets)
         self._purpose = purpose
+        self._keys: dict[str, bytes] = {}
+
+    def _derived(self) -> dict[str, bytes]:
+        """Return the keys by their ids, in the order of the secrets."""
+        self._keys = self._keys or derived_keys(self._secrets, self._purpose)
+        return self._keys
+
+    @property
+    def kid(self) -> str:
+        """The id of the key of the first secret."""
+        return next(iter(self._derived()))
+
+
+class Sealer(_Keyed):
+    """Seals for one purpose with the first of its secrets, and opens what any of them has sealed."""
+
+    __slots__ = ("_form",)
+
+    def __init__(self, secrets: Sequence[SealingSecret], purpose: Purpose) -> None:
+        super().__init__(secrets, purpose)
         self._form = re.compile(rf"{purpose.value}\.([A-Za-z0-9_-]{{8}})\.([A-Za-z0-9_-]+)")
-        self._keys: dict[str, AESGCM] = {}
-        self._current = ""
 
     def seal(self, content: bytes) -> str:
         """Return a text that only `open` understands; raise SealBroken where it would be longer than `open` takes."""
-        keys = self._derived()
-        head = f"{self._purpose.value}.{self._current}"
-        if len(head) + 1 + _encoded_length(_NONCE_BYTES + len(content) + _TAG_BYTES) > MAX_SEALED:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - not before it is needed
+
+        head = f"{self._purpose.value}.{self.kid}"
+        encoded_length = (4 * (_NONCE_BYTES + len(content) + _TAG_BYTES) + 2) // 3
+        if len(head) + 1 + encoded_length > MAX_SEALED:
             raise SealBroken(SealFault.LONG)
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = nonce + keys[self._current].encrypt(nonce, content, head.encode())
-        return f"{head}.{base64.urlsafe_b64encode(sealed).rstrip(b'=').decode()}"
+        sealed = nonce + AESGCM(self._derived()[self.kid]).encrypt(nonce, content, head.encode())
+        return f"{head}.{_encoded(sealed)}"
 
     def open(self, text: str) -> bytes:
         """Return what was sealed. Raise SealBroken for whatever was not sealed by `seal`, for this purpose."""
@@ -147,105 +184,56 @@ class Sealer:
         key = self._derived().get(form[1])
         if key is None:
             raise SealBroken(SealFault.SECRET)
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see `_derived`
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - not before it is needed
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - see above
 
         try:
-            return key.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], text[: form.start(2) - 1].encode())
+            head = text[: form.start(2) - 1].encode()
+            return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], head)
         except InvalidTag:
             raise SealBroken(SealFault.ALTERED) from None
 
     def is_current(self, text: str) -> bool:
         """Whether a text was sealed with the first of the secrets, by what it says of itself."""
-        self._derived()
-        return text.startswith(f"{self._purpose.value}.{self._current}.")
+        return text.startswith(f"{self._purpose.value}.{self.kid}.")
 
     def is_begun(self, text: str) -> bool:
         """Whether a text may be the beginning of one that was sealed here, such as a crash leaves in a file."""
         begins = [f"{self._purpose.value}.{kid}." for kid in self._derived()]
         return any(text.startswith(begin) or begin.startswith(text) for begin in begins)
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("secrets are not pickled")
 
-    def _derived(self) -> dict[str, AESGCM]:
-        """Return the keys by their ids; made when first needed, for a sidecar that seals nothing loads no library."""
-        if not self._keys:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - see above
-
-            self._keys = {kid: AESGCM(key) for kid, key in derived_keys(self._secrets, self._purpose).items()}
-            self._current = next(iter(self._keys))
-        return self._keys
-
-
-class Deriver:
+class Deriver(_Keyed):
     """Derives secrets from names: with the first of its own for a new name, and again with the one of a `kid`.
 
     Nothing has to be kept of what was derived, and it ends with the secret that it was derived from.
     """
 
-    __slots__ = ("_current", "_keys", "_purpose", "_secrets")
-
-    def __init__(self, secrets: Sequence[SealingSecret], purpose: Purpose) -> None:
-        if not secrets:
-            raise ValueError("nothing to derive from")
-        self._secrets = tuple(secrets)
-        self._purpose = purpose
-        self._keys: dict[str, bytes] = {}
-        self._current = ""
-
-    @property
-    def kid(self) -> str:
-        """The id of the key that new names are derived with."""
-        self._derived()
-        return self._current
+    __slots__ = ()
 
     def derive(self, kid: str, name: bytes) -> bytes | None:
         """Return the 32 bytes that belong to a name; None where the secret behind the key is not known here."""
         key = self._derived().get(kid)
         return None if key is None else hmac.digest(key, name, "sha256")
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("secrets are not pickled")
 
-    def _derived(self) -> dict[str, bytes]:
-        if not self._keys:
-            self._keys = derived_keys(self._secrets, self._purpose)
-            self._current = next(iter(self._keys))
-        return self._keys
-
-
-class Marker:
+class Marker(_Keyed):
     """Marks what others may read but not make up: a text that was marked here for one purpose and place is known again.
 
     The mark is a MAC of 128 bits. It is no secret, it does not end, and it hides nothing.
     """
 
-    __slots__ = ("_keys", "_purpose", "_secrets")
-
-    def __init__(self, secrets: Sequence[SealingSecret], purpose: Purpose) -> None:
-        if not secrets:
-            raise ValueError("nothing to mark with")
-        self._secrets = tuple(secrets)
-        self._purpose = purpose
-        self._keys: tuple[bytes, ...] = ()
+    __slots__ = ()
 
     def mark(self, *parts: str) -> str:
         """Return the mark of these very parts: `MARK_LENGTH` characters of base64url."""
-        return _mark(self._derived()[0], _joined(parts))
+        return _mark(self._derived()[self.kid], _joined(parts))
 
     def holds(self, mark: str, *parts: str) -> bool:
         """Whether any of the secrets marked these very parts so."""
         joined = _joined(parts)
         presented = mark.encode()
-        return any(hmac.compare_digest(_mark(key, joined).encode(), presented) for key in self._derived())
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("secrets are not pickled")
-
-    def _derived(self) -> tuple[bytes, ...]:
-        if not self._keys:
-            self._keys = tuple(derived_keys(self._secrets, self._purpose).values())
-        return self._keys
+        return any(hmac.compare_digest(_mark(key, joined).encode(), presented) for key in self._derived().values())
 
 
 def _joined(parts: Sequence[str]) -> bytes:
@@ -255,7 +243,7 @@ def _joined(parts: Sequence[str]) -> bytes:
 
 
 def _mark(key: bytes, joined: bytes) -> str:
-    return base64.urlsafe_b64encode(hmac.digest(key, joined, "sha256")[:_MARK_BYTES]).rstrip(b"=").decode()
+    return _encoded(hmac.digest(key, joined, "sha256")[:_MARK_BYTES])
 
 
 def derived_keys(secrets: Sequence[SealingSecret], purpose: Purpose) -> dict[str, bytes]:
@@ -267,14 +255,12 @@ def derived_keys(secrets: Sequence[SealingSecret], purpose: Purpose) -> dict[str
     for secret in secrets:
         key = HKDF(SHA256(), _KEY_BYTES, _SALT, purpose.value.encode()).derive(secret.reveal())
         # Of the key and not of the secret: ids of two purposes have nothing in common.
-        kid = base64.urlsafe_b64encode(hashlib.sha256(key).digest()[:_KID_BYTES]).decode()
-        keys.setdefault(kid, key)
+        keys.setdefault(_encoded(hashlib.sha256(key).digest()[:_KID_BYTES]), key)
     return keys
 
 
-def _encoded_length(count: int) -> int:
-    """Return the length of so many bytes in base64 without padding."""
-    return (4 * count + 2) // 3
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _decoded(text: str) -> bytes:
@@ -283,4 +269,4 @@ def _decoded(text: str) -> bytes:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
         return b""
-    return decoded if base64.urlsafe_b64encode(decoded).rstrip(b"=").decode() == text else b""
+    return decoded if _encoded(decoded) == text else b""

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 from time import time_ns
-from typing import NamedTuple
 
 ID_LENGTH = 26
 
@@ -28,29 +27,36 @@ _COUNT_BITS = 30
 _MILLISECOND_NS = 1_000_000
 
 
-class _Moment(NamedTuple):
-    """One millisecond, and what has been counted in it. Replaced as a whole, so that threads see it whole."""
-
-    end_ns: int
-    prefix: str
-    counter: Iterator[int]
+_Moment = tuple[int, str, Iterator[int]]
+"""The end of a millisecond, the beginning of its ids, and their count. Replaced as a whole, so that threads see it
+whole."""
 
 
 def new_event_id() -> str:
     """Return a new id. The clock may step back: ids then stay in the latest millisecond and go on counting."""
-    end_ns, prefix, counter = _source.moment
+    source = _source
     now = time_ns()
-    if now >= end_ns:
-        _, prefix, counter = _source.advance(now)
-    # `next` is atomic, so threads that share a moment still get different counts.
-    number = next(counter)
-    if number < 1024:
-        return f"{prefix}0000{_PAIRS[number]}"
-    if number >> _COUNT_BITS:
+    while True:
+        end_ns, prefix, counter = source.moment
+        if now >= end_ns:
+            with source.lock:
+                # Another thread may have begun a later millisecond meanwhile.
+                if now >= source.moment[0]:
+                    millisecond = now // _MILLISECOND_NS
+                    # All but the last two digits change about once a second only.
+                    if millisecond >> 10 != source.second:
+                        source.turn(millisecond >> 10)
+                    prefix = f"{source.high}{_PAIRS[millisecond & 1023]}{source.random}"
+                    source.moment = ((millisecond + 1) * _MILLISECOND_NS, prefix, count())
+                end_ns, prefix, counter = source.moment
+        # `next` is atomic, so threads that share a moment still get different counts.
+        number = next(counter)
+        if number < 1024:
+            return f"{prefix}0000{_PAIRS[number]}"
+        if not number >> _COUNT_BITS:
+            return f"{prefix}{_PAIRS[number >> 20]}{_PAIRS[number >> 10 & 1023]}{_PAIRS[number & 1023]}"
         # Only a clock that stood back for days gets here: borrow the next millisecond.
-        _source.advance(end_ns)
-        return new_event_id()
-    return f"{prefix}{_PAIRS[number >> 20]}{_PAIRS[number >> 10 & 1023]}{_PAIRS[number & 1023]}"
+        now = end_ns
 
 
 def new_boot_id() -> str:
@@ -59,36 +65,26 @@ def new_boot_id() -> str:
 
 
 class _Source:
-    """The ids of this process."""
+    """What the ids of this process are made of."""
 
-    __slots__ = ("_high", "_lock", "_random", "_second", "moment")
+    __slots__ = ("high", "lock", "moment", "random", "second")
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """Draw the random part anew: a forked child that kept its parent's would repeat the parent's ids."""
-        self._lock = threading.Lock()
-        self._second = -1
-        self._high = ""
-        self._random = _encode(secrets.randbits(_RANDOM_BITS), _RANDOM_BITS // 5)
-        self.moment = self._moment_of(time_ns())
+        self.lock = threading.Lock()
+        self.second = -1
+        self.high = ""
+        self.random = _encode(secrets.randbits(_RANDOM_BITS), _RANDOM_BITS // 5)
+        # Ended long ago: the first id begins one.
+        self.moment: _Moment = (0, "", count())
 
-    def advance(self, now_ns: int) -> _Moment:
-        """Begin a later millisecond, unless another thread already did."""
-        with self._lock:
-            if now_ns >= self.moment.end_ns:
-                self.moment = self._moment_of(now_ns)
-            return self.moment
-
-    def _moment_of(self, now_ns: int) -> _Moment:
-        millisecond = now_ns // _MILLISECOND_NS
-        # All but the last two digits change about once a second only.
-        if millisecond >> 10 != self._second:
-            self._second = millisecond >> 10
-            self._high = _encode(self._second, 8)
-        prefix = f"{self._high}{_PAIRS[millisecond & 1023]}{self._random}"
-        return _Moment((millisecond + 1) * _MILLISECOND_NS, prefix, count())
+    def turn(self, second: int) -> None:
+        """Begin another 1,024 milliseconds."""
+        self.second = second
+        self.high = _encode(second, 8)
 
 
 def _encode(number: int, characters: int) -> str:

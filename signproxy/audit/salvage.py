@@ -17,18 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from signproxy.audit.member import GzipMember, packed
-from signproxy.audit.segment import (
-    DAMAGED,
-    OPEN,
-    ROOT,
-    SUFFIX,
-    SealedBy,
-    SegmentEnd,
-    SegmentStart,
-    line_of,
-    parse_name,
-)
+from signproxy.audit.segment import DAMAGED, OPEN, ROOT, SUFFIX, SealedBy, SegmentEnd, SegmentStart, line_of, parse_name
 from signproxy.audit.segment_file import sync_directory
+from signproxy.audit.sink import write_all
 from signproxy.audit.trailer import trailer_of
 from signproxy.audit.unpack import UNREADABLE, TornError, lines_of
 from signproxy.telemetry.log import get_logger
@@ -106,17 +97,16 @@ def _seal(path: Path) -> Salvaged | None:
     sealed = path.with_name(path.name.removeprefix(OPEN))
     if sealed.exists():
         # Sealed from this one by a process that ended before it could clear this one away. Never over a sealed one.
-        if _is_whole(sealed):
+        if _whole(sealed) is not None:
             path.unlink()
         else:
             path.rename(path.with_name(f"{path.name}{DAMAGED}"))
         return None
-    trailer, digest = trailer_of(path)
-    if trailer is not None and trailer.end.sha256 == digest:
+    if (end := _whole(path)) is not None:
         # Complete, but for its name.
         path.rename(sealed)
         sync_directory(path.parent)
-        return Salvaged(sealed, trailer.end.count)
+        return Salvaged(sealed, end.count)
     mending = path.with_name(f"{path.name}{_MENDING}")
     fd = os.open(mending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -144,9 +134,10 @@ def _seal(path: Path) -> Salvaged | None:
     return None if copy.start is None else Salvaged(sealed, copy.count)
 
 
-def _is_whole(sealed: Path) -> bool:
-    trailer, digest = trailer_of(sealed)
-    return trailer is not None and trailer.end.sha256 == digest
+def _whole(path: Path) -> SegmentEnd | None:
+    """Return the last line of a file that is complete."""
+    trailer, digest = trailer_of(path)
+    return trailer.end if trailer is not None and trailer.end.sha256 == digest else None
 
 
 def _ends_in_zeros(path: Path) -> bool:
@@ -228,6 +219,4 @@ class _Copy:
 
     def _write(self, data: bytes) -> None:
         self._digest.update(data)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
+        write_all(self._fd, data)

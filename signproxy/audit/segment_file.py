@@ -8,10 +8,11 @@ import fcntl
 import hashlib
 import os
 from pathlib import Path
-from time import gmtime, monotonic, strftime, time
+from time import monotonic, time
 
 import msgspec
 
+from signproxy.audit.event import rfc3339
 from signproxy.audit.member import GzipMember, packed
 from signproxy.audit.segment import OPEN, SealedBy, SegmentEnd, SegmentName, SegmentStart, line_of
 
@@ -144,7 +145,7 @@ class SegmentFile:
             count=self._count,
             first_seq=self._start.first_seq,
             last_seq=last,
-            ts=now_text(),
+            ts=rfc3339(int(time())),
             sha256=self.digest,
             sealed_by=reason,
         )
@@ -190,11 +191,6 @@ class SegmentFile:
     def _cut(self) -> None:
         os.ftruncate(self._fd, self._end)
         self._reach = self._end
-
-
-def now_text() -> str:
-    """Return the time as events have it, to the second."""
-    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(time()))
 
 
 def sync_directory(path: Path) -> None:

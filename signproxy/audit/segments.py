@@ -6,12 +6,13 @@ what was not synchronised yet, which is at most what a second brought (`Sync.INT
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from time import monotonic
@@ -181,27 +182,23 @@ def prove_directory(directory: Path) -> None:
 def bytes_below(directory: Path) -> int:
     """Return what all segments below a directory take, those that are being written among them."""
     total = 0
-    for day in _entries(directory / ROOT):
-        if day.name.startswith("dt="):
-            for entry in _entries(Path(day.path)):
-                # What was shipped meanwhile takes nothing any more.
-                try:
-                    total += entry.stat(follow_symlinks=False).st_size
-                except FileNotFoundError:
-                    continue
+    for entry in _files_below(directory):
+        # What was shipped meanwhile takes nothing any more.
+        with contextlib.suppress(FileNotFoundError):
+            total += entry.stat(follow_symlinks=False).st_size
     return total
 
 
 def sealed_below(directory: Path) -> list[Path]:
     """Return the sealed segments below a directory, the oldest day first."""
-    found = [
-        Path(entry.path)
-        for day in _entries(directory / ROOT)
-        if day.name.startswith("dt=")
-        for entry in _entries(Path(day.path))
-        if entry.name.endswith(SUFFIX) and not entry.name.startswith(OPEN)
-    ]
-    return sorted(found)
+    files = _files_below(directory)
+    return sorted(Path(each.path) for each in files if each.name.endswith(SUFFIX) and not each.name.startswith(OPEN))
+
+
+def _files_below(directory: Path) -> Iterator[os.DirEntry[str]]:
+    for day in _entries(directory / ROOT):
+        if day.name.startswith("dt="):
+            yield from _entries(Path(day.path))
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:

@@ -66,7 +66,7 @@ class FileSink:
         try:
             start = _end_of_whole_lines(fd)
             try:
-                _write_all(fd, batch)
+                write_all(fd, batch)
             except OSError:
                 # The lock is still held, so all that lies behind `start` is this batch's torn beginning.
                 os.ftruncate(fd, start)
@@ -156,41 +156,6 @@ class StdoutSink:
         """Leave the descriptor open: it is the process's."""
 
 
-class MemorySink:
-    """Keep lines in memory. `failure` makes writes fail and `gate` blocks them while it is cleared."""
-
-    def __init__(self) -> None:
-        self.lines: list[bytes] = []
-        self.rest: float | None = None
-        self.writes: list[int] = []
-        self.flushes = 0
-        self.reopened = 0
-        self.closed = False
-        self.failure: OSError | None = None
-        self.gate = threading.Event()
-        self.gate.set()
-
-    def write(self, batch: bytes, count: int) -> None:
-        """Keep the lines, or fail as told."""
-        self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
-        self.lines += batch.splitlines(keepends=True)
-        self.writes.append(count)
-
-    def flush(self) -> None:
-        """Count the call."""
-        self.flushes += 1
-
-    def reopen(self) -> None:
-        """Count the call."""
-        self.reopened += 1
-
-    def close(self) -> None:
-        """Remember the call."""
-        self.closed = True
-
-
 def _end_of_whole_lines(fd: int) -> int:
     """Return the file's length after cutting off what a killed process left of its last line."""
     size = end = os.fstat(fd).st_size
@@ -206,7 +171,8 @@ def _end_of_whole_lines(fd: int) -> int:
     return end
 
 
-def _write_all(fd: int, batch: bytes) -> None:
+def write_all(fd: int, batch: bytes) -> None:
+    """Write to a descriptor that may take a part at a time."""
     rest = memoryview(batch)
     while rest:
         rest = rest[os.write(fd, rest) :]

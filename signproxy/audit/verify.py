@@ -16,16 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from signproxy.audit.event import SCHEMA
-from signproxy.audit.segment import (
-    DAMAGED,
-    FORMAT,
-    OPEN,
-    ROOT,
-    SealedBy,
-    SegmentEnd,
-    SegmentStart,
-    parse_name,
-)
+from signproxy.audit.segment import DAMAGED, FORMAT, OPEN, ROOT, SealedBy, SegmentEnd, SegmentStart, parse_name
 from signproxy.audit.trailer import trailer_of
 from signproxy.audit.unpack import UNREADABLE, TornError, lines_of
 
@@ -66,15 +57,10 @@ class TrailFault(Enum):
     OPEN = ("is being written, or was left by a process that is no more", Weight.NOTE)
     ENDLESS = ("is the last that is there of a life that did not end in order", Weight.NOTE)
 
-    @property
-    def words(self) -> str:
+    def __init__(self, words: str, weight: Weight) -> None:
+        self.words = words
         """What it says about a segment."""
-        return self.value[0]
-
-    @property
-    def weight(self) -> Weight:
-        """What it means."""
-        return self.value[1]
+        self.weight = weight
 
 
 class AuditFinding(msgspec.Struct, frozen=True):

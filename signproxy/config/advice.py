@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 from msgspec import inspect
 
-from signproxy.config.context import ContextSettings
+from signproxy.config.fields import TlsSettings
 from signproxy.config.identity import IssuerSettings
-from signproxy.config.listening import TlsSettings
-from signproxy.config.mounts import frozen_mounts
 from signproxy.config.paths import is_file_property, says
 from signproxy.config.s3 import PodSettings, S3Identity, S3Settings
-from signproxy.config.settings import AdminSettings, AuditSettings, ListenSettings, Settings
-from signproxy.config.sightings import SightingsSettings
+from signproxy.config.settings import AdminSettings, AuditSettings, ContextSettings, ListenSettings, Settings
 from signproxy.config.storage import ProviderSettings
-from signproxy.config.upstream import ExchangeSettings, InventorySettings, UpstreamSettings
+from signproxy.config.upstream import ExchangeSettings, InventorySettings, SightingsSettings, UpstreamSettings
+from signproxy.diagnosis import Diagnosis, advised
 from signproxy.documents import child, described
-from signproxy.errors import Finding
 
 SECRETS = frozenset(
     {
@@ -50,6 +48,11 @@ WRITTEN = frozenset(
 )
 """Settings that name what signproxy makes itself."""
 
+MOUNTS = Path("/proc/self/mountinfo")
+"""https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html"""
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
 _PUBLIC_PROPERTIES = frozenset({"ca_file"})
 
 
@@ -62,23 +65,23 @@ class NamedFile(NamedTuple):
     secret: bool
 
 
-def advice(settings: Settings, file: str = "") -> Iterator[Finding]:
+def advice(settings: Settings, file: str = "") -> Iterator[Diagnosis]:
     """Yield what an operator should know of the files that the settings name, and of the settings' own."""
     files = list(files_of(settings))
     for named in files:
         problem = _unreadable(named.file) or (_exposed(named.file) if named.secret else "")
         if problem:
-            yield Finding("", named.path, problem)
+            yield advised(named.path, problem)
     yield from _short_lived(settings)
     yield from _untold(settings)
     own = [NamedFile("", Path(file), secret=False)] if file else []
     by_file = {named.file: named.path for named in (*files, *own)}
     for frozen in frozen_mounts(by_file):
         problem = f"{str(frozen)!r} is mounted by itself (subPath): its changes are never seen; mount the directory"
-        yield Finding("" if by_file[frozen] else file, by_file[frozen], problem)
+        yield advised(by_file[frozen], problem, "" if by_file[frozen] else file)
     for section, where in (("listen", settings.listen), ("admin", settings.admin), ("s3", settings.s3)):
         if where.socket and (problem := _open_to_others(Path(where.socket).parent)):
-            yield Finding("", f"{section}.socket", problem)
+            yield advised(f"{section}.socket", problem)
 
 
 def files_of(settings: Settings) -> Iterator[NamedFile]:
@@ -86,21 +89,21 @@ def files_of(settings: Settings) -> Iterator[NamedFile]:
     yield from _walk(settings, "")
 
 
-def _short_lived(settings: Settings) -> Iterator[Finding]:
+def _short_lived(settings: Settings) -> Iterator[Diagnosis]:
     """Say what clients carry in vain, once the process has ended or where they meet another sidecar."""
     carried = ["table tokens"] if settings.context.table_tokens else []
     carried += ["creates that are not committed"] if settings.upstreams else []
     carried += ["issued S3 keys"] if settings.s3.enabled and S3Identity.EMULATED in settings.s3.identities else []
     if carried and not settings.context.secret_files:
         problem = f"without one, {_listed(carried)} are nothing to this sidecar after a restart, and to any other"
-        yield Finding("", "context.secret_files", problem)
+        yield advised("context.secret_files", problem)
 
 
-def _untold(settings: Settings) -> Iterator[Finding]:
+def _untold(settings: Settings) -> Iterator[Diagnosis]:
     """Say which clients would send an issued key to the store, as the facade cannot tell them where else to go."""
     if settings.s3.enabled and settings.upstreams and not settings.s3.client_url:
         problem = "without one, the facade tells clients that sign by themselves the store's address, and not ours"
-        yield Finding("", "s3.public_url", problem)
+        yield advised("s3.public_url", problem)
 
 
 def _listed(words: list[str]) -> str:
@@ -172,3 +175,40 @@ def _open_to_others(directory: Path) -> str:
     if not mode & stat.S_IWOTH or mode & stat.S_ISVTX:
         return ""
     return f"in {str(directory)!r}, every user here can replace the socket by another (mode {stat.S_IMODE(mode):04o})"
+
+
+def frozen_mounts(paths: Iterable[Path], mountinfo: str | None = None) -> Iterator[Path]:
+    """Yield the paths that are, hold, or lie below what was mounted by itself out of a volume.
+
+    That is what `subPath` of Kubernetes makes, and a single file as a volume of Docker: the mount goes on showing the
+    old file after another one has taken its name.
+    """
+    if mountinfo is None:
+        try:
+            mountinfo = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            # Not there on other systems: nothing is known, and nothing is said.
+            return
+    roots = dict(_mounts(mountinfo))
+    for path in paths:
+        real = path.resolve()
+        below = [Path(point) for point in roots if real in Path(point).parents]
+        if any(_is_frozen(each, roots) for each in (real, *real.parents, *below)):
+            yield path
+
+
+def _is_frozen(path: Path, roots: dict[str, str]) -> bool:
+    root = roots.get(str(path))
+    if root is None or path == Path(path.anchor):
+        return False
+    # Volumes of Kubernetes keep their files in a directory `..<time>`, which another one takes the place of.
+    return not path.is_dir() or any(part.startswith("..") for part in Path(root).parts)
+
+
+def _mounts(mountinfo: str) -> Iterator[tuple[str, str]]:
+    """Yield mount point and root of each mount; of several in one place the last is seen."""
+    for line in mountinfo.splitlines():
+        fields = line.split(" ")
+        if len(fields) > 4:
+            root, point = (_ESCAPED.sub(lambda code: chr(int(code[1], 8)), field) for field in fields[3:5])
+            yield point, root

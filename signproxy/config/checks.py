@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from signproxy.config.addresses import WILDCARDS, is_loopback, plain_url
 from signproxy.config.identity import IssuerSettings
-from signproxy.config.loopback import is_loopback
 from signproxy.config.s3 import S3Settings
-from signproxy.config.s3_checks import s3_faults
+from signproxy.config.s3_checks import in_flight_faults, s3_faults
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.storage import CredentialsSettings, StorageBinding, source_faults
 from signproxy.config.upstream_checks import upstream_faults
 from signproxy.documents import child, path_of
-from signproxy.errors import Finding, nearest
+from signproxy.errors import nearest
 
-__all__ = ["check", "is_loopback"]
-
-_WILDCARDS = {"0.0.0.0", "::"}
+Listener = ListenSettings | AdminSettings | S3Settings
 
 
-def check(settings: Settings, file: str) -> Iterator[Finding]:
-    """Yield every contradiction between settings that are each well-formed."""
-    for path, problem in _problems(settings):
-        yield Finding(file, path, problem)
-
-
-def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
+def contradictions_in(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield path and problem of every contradiction between settings that are each well-formed."""
     yield from _addresses(settings)
     if not settings.policy.path:
         yield "policy.path", "this key is missing; in the environment it is SIGNPROXY__POLICY__PATH"
@@ -70,7 +62,7 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
             yield "admin.role", f"no caller can have the role {admin.role!r}: identity has neither issuers nor tokens"
     if s3.enabled:
         yield from _clients("s3", s3)
-    served: list[tuple[str, ListenSettings | AdminSettings | S3Settings]] = [("listen", listen)]
+    served: list[tuple[str, Listener]] = [("listen", listen)]
     served += [("admin", admin)] if admin.enabled else []
     served += [("s3", s3)] if s3.enabled else []
     for index, (section, where) in enumerate(served):
@@ -80,9 +72,9 @@ def _addresses(settings: Settings) -> Iterator[tuple[str, str]]:
     if not url:
         if not listen.tcp:
             yield "public_url", "this key is missing; clients cannot be sent to a Unix socket"
-        elif listen.host in _WILDCARDS:
+        elif listen.host in WILDCARDS:
             yield "public_url", f"this key is missing; clients cannot be sent to {listen.host}"
-    elif not _is_base_url(url):
+    elif plain_url(url) is None:
         yield "public_url", f"{url!r} is no http(s) URL without user, query and fragment"
 
 
@@ -95,15 +87,10 @@ def _clients(section: str, where: ListenSettings | S3Settings) -> Iterator[tuple
     yield from _without_port(section, where)
 
 
-def _same(
-    section: str,
-    where: ListenSettings | AdminSettings | S3Settings,
-    first: str,
-    other: ListenSettings | AdminSettings | S3Settings,
-) -> Iterator[tuple[str, str]]:
+def _same(section: str, where: Listener, first: str, other: Listener) -> Iterator[tuple[str, str]]:
     """Yield what two listeners cannot both have."""
     both = _has_port(where) and _has_port(other)
-    overlap = where.host == other.host or _WILDCARDS & {where.host, other.host}
+    overlap = where.host == other.host or {where.host, other.host}.intersection(WILDCARDS)
     if both and where.port == other.port != 0 and overlap:
         yield f"{section}.port", f"{where.port} is {first}.port too"
     sockets = (where.socket, other.socket)
@@ -111,11 +98,11 @@ def _same(
         yield f"{section}.socket", f"is {first}.socket too"
 
 
-def _has_port(where: ListenSettings | AdminSettings | S3Settings) -> bool:
+def _has_port(where: Listener) -> bool:
     return isinstance(where, AdminSettings) or where.tcp
 
 
-def _port(section: str, where: ListenSettings | AdminSettings | S3Settings) -> Iterator[tuple[str, str]]:
+def _port(section: str, where: Listener) -> Iterator[tuple[str, str]]:
     tls = where.tls
     if not is_loopback(where.host) and not tls.enabled and not where.allow_remote:
         remedy = f"set {section}.tls or {section}.allow_remote"
@@ -138,18 +125,7 @@ def _limits(settings: Settings) -> Iterator[tuple[str, str]]:
     if limits.burst < limits.requests_per_second:
         rate = f"requests_per_second ({limits.requests_per_second})"
         yield "limits.burst", f"{limits.burst} is less than {rate}: a second's requests that come at once are refused"
-    if limits.in_flight > limits.total_in_flight:
-        total = f"total_in_flight ({limits.total_in_flight})"
-        yield "limits.in_flight", f"{limits.in_flight} is more than {total}, which is for all callers together"
-
-
-def _is_base_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        plain = parts.username is None and not parts.query and not parts.fragment and parts.port != 0
-    except ValueError:
-        return False
-    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii() and url.isprintable()
+    yield from in_flight_faults("limits", limits)
 
 
 def _identity(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import inspect
 
 from signproxy.config.identity import StaticToken
-from signproxy.config.listening import TlsSettings
 from signproxy.config.paths import bare, says
 from signproxy.config.settings import Settings
 from signproxy.documents import child, described
@@ -20,29 +19,10 @@ from signproxy.telemetry.neutralise import neutralise
 
 Section = TypeVar("Section", bound=msgspec.Struct)
 
-RELOADABLE = (
-    "admin.role",
-    "admin.tls",
-    "context",
-    "credentials",
-    "drain",
-    "identity",
-    "limits",
-    "listen.tls",
-    "policy",
-    "public_url",
-    "s3.base_domains",
-    "s3.identities",
-    "s3.keys",
-    "s3.limits",
-    "s3.pod",
-    "s3.public_url",
-    "s3.steer",
-    "s3.tls",
-    "s3.upstream",
-    "signing",
-    "storages",
-    "upstreams",
+RELOADABLE = tuple(
+    "admin.role admin.tls context credentials drain identity limits listen.tls policy public_url "
+    "s3.base_domains s3.identities s3.keys s3.limits s3.pod s3.public_url s3.steer s3.tls s3.upstream signing storages "
+    "upstreams".split()
 )
 """Sections and keys that take effect while the server runs. Everything else is read at the start: a listener that is
 open, processes that run and an audit trail that is written cannot be exchanged below the requests that use them."""
@@ -108,19 +88,13 @@ def effect_of(path: str) -> TakesEffect:
 
 
 def _effect(path: str, old: Settings, new: Settings) -> TakesEffect:
-    for section, before, after in (
-        ("listen.tls", old.listen.tls, new.listen.tls),
-        ("admin.tls", old.admin.tls, new.admin.tls),
-        ("s3.tls", old.s3.tls, new.s3.tls),
-    ):
+    section, _, below = f"{path}.".partition(".")
+    if section in ("listen", "admin", "s3") and below.startswith("tls."):
+        before, after = getattr(old, section), getattr(new, section)
         # Clients are connected, or about to connect, as they were told to.
-        if f"{path}.".startswith(f"{section}.") and not _both_on(before, after):
+        if not (before.tls.enabled and after.tls.enabled):
             return TakesEffect.RESTART
     return effect_of(path)
-
-
-def _both_on(before: TlsSettings, after: TlsSettings) -> bool:
-    return before.enabled and after.enabled
 
 
 def _with(into: Section, other: Section, keys: list[str]) -> Section:

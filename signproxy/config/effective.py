@@ -125,11 +125,8 @@ class _Effective:
         return f"{self._merged.file}:{line}" if line else self._merged.file
 
 
-class _Absent:
-    """Stands for what the document does not have."""
-
-
-_ABSENT = _Absent()
+_ABSENT = object()
+"""Stands for what the document does not have."""
 
 
 def _member(document: object, key: str | int) -> object:

@@ -1,15 +1,16 @@
-"""Merge file, environment and flags into Settings; every fault is told with the place that it came from."""
+"""Merge file, environment and flags into Settings, once and again; every fault is told with its place."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from signproxy.config.checks import check
+from signproxy.config.checks import contradictions_in
 from signproxy.config.environment import Assignment, assignments_of
 from signproxy.config.paths import anchor
 from signproxy.config.settings import Settings
@@ -19,6 +20,8 @@ from signproxy.errors import DocumentInvalid, Finding, SettingsInvalid
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Settings are small; a policy or a log was named by mistake where they are not."""
+
+_DIGEST_CHARACTERS = 12
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -44,7 +47,8 @@ class Merged(msgspec.Struct, frozen=True):
 
     def contradictions(self, settings: Settings) -> list[Finding]:
         """Return what one setting demands of another in vain."""
-        return [self._attributed(finding) for finding in check(settings, self.file)][:MAX_FINDINGS]
+        found = (Finding(self.file, path, problem) for path, problem in contradictions_in(settings))
+        return [*map(self._attributed, found)][:MAX_FINDINGS]
 
     def _attributed(self, finding: Finding) -> Finding:
         """Name the variable or flag instead of the file where the faulty value came from there."""
@@ -68,6 +72,24 @@ def load_settings(
     if findings:
         raise SettingsInvalid(findings)
     return settings
+
+
+class SettingsSource(msgspec.Struct, frozen=True):
+    """A settings file, the flags over it, and the environment of this process between them."""
+
+    file: str = ""
+    overrides: dict[str, str] = {}
+    """What the command line said, by the setting's path."""
+
+    def load(self, environ: Mapping[str, str] | None = None) -> Settings:
+        """Return the settings as they stand now. Raise SettingsInvalid with every fault."""
+        file = Path(self.file) if self.file else None
+        return load_settings(file, os.environ if environ is None else environ, self.overrides)
+
+
+def digest_of(settings: Settings) -> str:
+    """Return what tells these settings from others: in logs and metrics, instead of their content."""
+    return hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def merge(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, str]) -> Merged:

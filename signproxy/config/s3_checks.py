@@ -5,11 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator, Sequence
-from urllib.parse import urlsplit
 
-from signproxy.config.loopback import is_loopback
-from signproxy.config.s3 import WILDCARDS, S3Identity, S3Settings
-from signproxy.config.settings import Settings
+from signproxy.config.addresses import WILDCARDS, is_loopback, plain_url
+from signproxy.config.s3 import S3Identity, S3LimitSettings, S3Settings
+from signproxy.config.settings import LimitSettings, Settings
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _MAX_DOMAIN = 253
@@ -25,10 +24,7 @@ def s3_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _domains(s3.base_domains)
     yield from _identities(settings)
     yield from _pod(s3)
-    limits = s3.limits
-    if limits.in_flight > limits.total_in_flight:
-        total = f"total_in_flight ({limits.total_in_flight})"
-        yield "s3.limits.in_flight", f"{limits.in_flight} is more than {total}, which is for all callers together"
+    yield from in_flight_faults("s3.limits", s3.limits)
     if s3.public_url and not _is_origin(s3.public_url):
         yield "s3.public_url", f"{s3.public_url!r} is no http(s) URL without user, path, query and fragment"
     if s3.steer:
@@ -95,10 +91,12 @@ def _is_address(domain: str) -> bool:
 
 
 def _is_origin(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        plain = parts.username is None and not parts.query and not parts.fragment and parts.port != 0
-    except ValueError:
-        return False
-    fits = plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path in ("", "/")
-    return fits and url.isascii() and url.isprintable() and "?" not in url and "#" not in url
+    parts = plain_url(url)
+    return parts is not None and parts.path in ("", "/") and not set(url) & set("?#")
+
+
+def in_flight_faults(section: str, limits: LimitSettings | S3LimitSettings) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong where one caller is granted more than all of them together."""
+    if limits.in_flight > limits.total_in_flight:
+        total = f"total_in_flight ({limits.total_in_flight})"
+        yield f"{section}.in_flight", f"{limits.in_flight} is more than {total}, which is for all callers together"

@@ -8,34 +8,22 @@ from typing import Annotated, NoReturn
 import msgspec
 from msgspec import Meta
 
+from signproxy.config.fields import Text
 from signproxy.documents import path_of
 from signproxy.errors import nearest
-
-Text = Annotated[str, Meta(min_length=1)]
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, rename={"class_": "class"}):
     """A source of credentials."""
 
-    class_: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="`static` (keys from files or variables), `chain` (wherever AWS' own tools find them), "
-            "`assume-role` (a role, by the credentials of `source`), or `package.module:Class` of one of `modules`.",
-        ),
-    ]
-    properties: Annotated[
-        dict[str, str],
-        Meta(
-            description="What the provider is made of; each provider names its own, and none of its own takes a "
-            "secret: secrets stay in files or variables that a property names. `file` and `*_file` are file names.",
-            extra={"file_properties": True},
-        ),
-    ] = {}
-    source: Annotated[
-        str, Meta(description="The provider whose credentials this one starts from; for `assume-role` and its like.")
-    ] = ""
+    class_: Annotated[str, Meta(min_length=1)]
+    """`static` (keys from files or variables), `chain` (wherever AWS' own tools find them), `assume-role` (a role, by
+    the credentials of `source`), or `package.module:Class` of one of `modules`."""
+    properties: Annotated[dict[str, str], Meta(extra={"file_properties": True})] = {}
+    """What the provider is made of; each provider names its own, and none of its own takes a secret: secrets stay in
+    files or variables that a property names. `file` and `*_file` are file names."""
+    source: str = ""
+    """The provider whose credentials this one starts from; for `assume-role` and its like."""
 
     def __repr__(self) -> str:
         hidden = ", ".join(f"{name}: ***" for name in self.properties)
@@ -49,11 +37,10 @@ class ProviderSettings(msgspec.Struct, frozen=True, rename={"class_": "class"}):
 class CredentialsSettings(msgspec.Struct, frozen=True):
     """The server's own S3 credentials."""
 
-    providers: Annotated[dict[Text, ProviderSettings], Meta(description="Credential providers by name.")] = {}
-    modules: Annotated[
-        tuple[Text, ...],
-        Meta(description="Python modules beside signproxy's own from which provider classes may be loaded."),
-    ] = ()
+    providers: dict[Text, ProviderSettings] = {}
+    """Credential providers by name."""
+    modules: tuple[Text, ...] = ()
+    """Python modules beside signproxy's own from which provider classes may be loaded."""
 
 
 def source_faults(providers: Mapping[str, ProviderSettings]) -> Iterator[tuple[str, str]]:
@@ -76,27 +63,16 @@ def source_faults(providers: Mapping[str, ProviderSettings]) -> Iterator[tuple[s
 class StorageBinding(msgspec.Struct, frozen=True):
     """What a storage of the policy is signed with, and where those signatures may go."""
 
-    credentials: Annotated[str, Meta(min_length=1, description="The provider whose keys sign for this storage.")]
-    hosts: Annotated[
-        tuple[Text, ...],
-        Meta(
-            min_length=1,
-            description="Hosts that may get a signature: `host[:port]`, `.suffix[:port]` for every host below it, or "
-            "`aws` for Amazon's; without a port, https on 443. An endpoint of the policy elsewhere is refused.",
-        ),
-    ]
-    buckets: Annotated[dict[Text, Text], Meta(description="Buckets that are signed with another provider.")] = {}
-    accept_unchecked_headers: Annotated[
-        bool,
-        Meta(
-            description="Sign writes although the store takes unsigned `x-amz-*` headers, with which a client can turn "
-            "a signed write into a copy of any object that the keys can read."
-        ),
-    ] = False
-    accept_unchecked_payload: Annotated[
-        bool,
-        Meta(
-            description="Sign bulk deletes although the store does not compare a body with its signed hash, so that a "
-            "client can send other keys than those that were checked."
-        ),
-    ] = False
+    credentials: Annotated[str, Meta(min_length=1)]
+    """The provider whose keys sign for this storage."""
+    hosts: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    """Hosts that may get a signature: `host[:port]`, `.suffix[:port]` for every host below it, or `aws` for Amazon's;
+    without a port, https on 443. An endpoint of the policy elsewhere is refused."""
+    buckets: dict[Text, Text] = {}
+    """Buckets that are signed with another provider."""
+    accept_unchecked_headers: bool = False
+    """Sign writes although the store takes unsigned `x-amz-*` headers, with which a client can turn a signed write into
+    a copy of any object that the keys can read."""
+    accept_unchecked_payload: bool = False
+    """Sign bulk deletes although the store does not compare a body with its signed hash, so that a client can send
+    other keys than those that were checked."""

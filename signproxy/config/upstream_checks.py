@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote
 
-from signproxy.config.loopback import is_loopback
-from signproxy.config.upstream import MAX_UPSTREAMS, TokenForwarding, UpstreamSettings
+from signproxy.config.addresses import is_loopback, plain_url
+from signproxy.config.upstream import MAX_UPSTREAMS, ExchangeSettings, TokenForwarding, UpstreamSettings
 from signproxy.documents import path_of
 
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+")
 _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_NOT_IN_URLS = frozenset(' "<>\\^`{|}?#')
 _NEVER_SENT = frozenset(
     "accept-encoding authorization connection content-encoding content-length cookie expect forwarded host keep-alive "
     "te trailer transfer-encoding upgrade via".split()
@@ -46,7 +47,7 @@ def _tokens(path: str, upstream: UpstreamSettings) -> Iterator[tuple[str, str]]:
                 yield f"{path}.exchange.{key}", "this key is missing; `token_forwarding: exchange` needs it"
         if exchange.token_url:
             yield from _url(f"{path}.exchange.token_url", exchange.token_url, upstream)
-    elif exchange.given:
+    elif exchange != ExchangeSettings():
         yield f"{path}.exchange", f"has no effect with `token_forwarding: {forwarding.value}`"
     if upstream.token_file and forwarding is not TokenForwarding.NONE:
         yield f"{path}.token_file", f"has no effect with `token_forwarding: {forwarding.value}`"
@@ -57,21 +58,12 @@ def _has_token(upstream: UpstreamSettings) -> bool:
 
 
 def _url(path: str, url: str, upstream: UpstreamSettings) -> Iterator[tuple[str, str]]:
-    parts = _parsed(url)
-    if parts is None or (parts.path.strip("/") and not _is_path(parts.path.strip("/"))):
+    parts = plain_url(url)
+    inner = "" if parts is None else parts.path.strip("/")
+    if parts is None or set(url) & _NOT_IN_URLS or (inner and not _is_path(inner)):
         yield path, f"{url!r} is no http(s) URL without user, query, fragment and dot segments"
     elif parts.scheme == "http" and not is_loopback(parts.hostname or "") and not upstream.allow_http:
         yield path, f"{url!r} is beyond loopback, and not encrypted; use https, or set allow_http"
-
-
-def _parsed(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        plain = parts.username is None and not parts.query and not parts.fragment and parts.port != 0
-    except ValueError:
-        return None
-    fits = plain and parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii() and url.isprintable()
-    return parts if fits and not set(url) & set(' "<>\\^`{|}?#') else None
 
 
 def _is_path(path: str) -> bool:

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 from signproxy.credentials.aws import outcome, session_for
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.failure import FailureKind, NotObtained
-from signproxy.credentials.provider import CredentialProvider
-from signproxy.credentials.threads import Threads
-from signproxy.errors import Finding, ProviderInvalid, nearest
+from signproxy.credentials.provider import CredentialProvider, OwnProvider, unknown_properties
+from signproxy.errors import Finding, ProviderInvalid
 from signproxy.model import SessionScope
 from signproxy.outbound.aws import session_service
 from signproxy.s3.storage import Storage
@@ -41,7 +40,7 @@ _PATTERNS = {
 _NOT_IN_NAMES = re.compile(r"[^\w+=,.@-]", re.ASCII)
 
 
-class AssumeRoleProvider:
+class AssumeRoleProvider(OwnProvider):
     """Assume a role anew for each refresh, with what the provider below has then.
 
     Properties: `role_arn`; optional `session_name`, which the store's own log shows (default: `signproxy-` and the
@@ -49,14 +48,12 @@ class AssumeRoleProvider:
     whose regional endpoint is used; `endpoint`, another service than Amazon's.
     """
 
-    __slots__ = ("_endpoint", "_parameters", "_region", "_source", "_threads")
-
     def __init__(self) -> None:
+        super().__init__()
         self._source: CredentialProvider | None = None
         self._parameters: dict[str, str | int] = {}
         self._region = ""
         self._endpoint = ""
-        self._threads = Threads()
 
     def __repr__(self) -> str:
         # Without the external id: it is what keeps a stranger from using the role through us.
@@ -69,9 +66,7 @@ class AssumeRoleProvider:
 
     async def initialize(self, properties: Mapping[str, str]) -> None:
         """Check the properties; the service is asked when credentials are."""
-        faults = [
-            Finding("", name, f"unknown property{nearest(name, _KNOWN)}") for name in properties if name not in _KNOWN
-        ]
+        faults = unknown_properties(properties, _KNOWN)
         faults += [
             Finding("", name, problem)
             for name, (pattern, problem) in _PATTERNS.items()
@@ -111,9 +106,6 @@ class AssumeRoleProvider:
     def files(self) -> tuple[Path, ...]:
         """Return the files of the provider below."""
         return () if self._source is None else self._source.files()
-
-    async def aclose(self) -> None:
-        """Do nothing: the provider below is closed by the code that made it."""
 
     def _assume(self, storage: Storage, source: Credentials) -> Credentials:
         client = self._client(storage, source)

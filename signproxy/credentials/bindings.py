@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from signproxy.credentials.provider import Binding
+from signproxy.diagnosis import Diagnosis, advised
 from signproxy.errors import Finding, nearest
 from signproxy.s3.storage import Storage
 
@@ -55,16 +56,16 @@ def check_bindings(storages: Iterable[Storage], bindings: Sequence[Binding], *, 
     return findings
 
 
-def unused_bindings(storages: Iterable[Storage], bindings: Iterable[Binding], *, path: str = BINDINGS) -> list[Finding]:
+def unused_bindings(
+    storages: Iterable[Storage], bindings: Iterable[Binding], *, path: str = BINDINGS
+) -> list[Diagnosis]:
     """Return the bindings that no storage uses: a slip worth a warning, and no danger.
 
     Not part of `check_bindings`: a policy that drops a storage must still load.
     """
     names = [storage.name for storage in storages]
     unused = (binding.storage for binding in bindings if binding.storage not in names)
-    return [
-        Finding("", f"{path}.{name}", f"the policy has no storage {name!r}{nearest(name, names)}") for name in unused
-    ]
+    return [advised(f"{path}.{name}", f"the policy has no storage {name!r}{nearest(name, names)}") for name in unused]
 
 
 def covers(hosts: Iterable[str], scheme: str, authority: str) -> bool:

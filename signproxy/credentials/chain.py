@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from signproxy.credentials.aws import found_by_chain, outcome, session_for
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.failure import NotObtained
-from signproxy.credentials.threads import Threads
+from signproxy.credentials.provider import OwnProvider, unknown_properties
 from signproxy.errors import Finding, ProviderInvalid, nearest
 from signproxy.model import SessionScope
 from signproxy.s3.storage import Storage
 from signproxy.telemetry.log import get_logger
 
-METHODS = (
-    "env",
-    "assume-role",
-    "assume-role-with-web-identity",
-    "sso",
-    "shared-credentials-file",
-    "login",
-    "custom-process",
-    "config-file",
-    "ec2-credentials-file",
-    "boto-config",
-    "container-role",
-    "iam-role",
+METHODS = tuple(
+    "env assume-role assume-role-with-web-identity sso shared-credentials-file login custom-process config-file "
+    "ec2-credentials-file boto-config container-role iam-role".split()
 )
 """botocore's own names, in the order in which it tries them."""
 
@@ -35,7 +24,7 @@ _KNOWN = ("profile", "region", "methods")
 _log = get_logger("signproxy.credentials")
 
 
-class ChainProvider:
+class ChainProvider(OwnProvider):
     """Ask botocore's default chain, anew for each refresh.
 
     Properties, all optional: `profile` of the shared files, which also takes precedence over the environment; `region`
@@ -43,25 +32,18 @@ class ChainProvider:
     whatever is found first signs: on a machine with a role of its own, that role where anything else is missing.
     """
 
-    __slots__ = ("_method", "_methods", "_profile", "_region", "_threads")
-
     def __init__(self) -> None:
-        self._profile = ""
-        self._region = ""
+        super().__init__()
+        self._profile = self._region = self._method = ""
         self._methods: tuple[str, ...] = ()
-        self._method = ""
-        self._threads = Threads()
 
     def __repr__(self) -> str:
         return f"ChainProvider(profile={self._profile!r}, methods={self._methods!r}, found_by={self._method!r})"
 
     async def initialize(self, properties: Mapping[str, str]) -> None:
         """Check the properties; nothing is looked for before credentials are asked for."""
-        faults = [
-            Finding("", name, "is empty" if name in _KNOWN else f"unknown property{nearest(name, _KNOWN)}")
-            for name, value in properties.items()
-            if name not in _KNOWN or not value.strip()
-        ]
+        faults = unknown_properties(properties, _KNOWN)
+        faults += [Finding("", name, "is empty") for name in _KNOWN if not properties.get(name, "x").strip()]
         methods = tuple(each.strip() for each in properties.get("methods", "").split(",") if each.strip())
         if properties.get("methods", "").strip() and not methods:
             faults.append(Finding("", "methods", "names none"))
@@ -94,10 +76,3 @@ class ChainProvider:
             self._method = method
             _log.info("credentials found", storage=storage.name, method=method)
         return found
-
-    def files(self) -> tuple[Path, ...]:
-        """Return nothing: which files were read is botocore's to know. They are read again at each refresh."""
-        return ()
-
-    async def aclose(self) -> None:
-        """Do nothing: there is nothing to let go of."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from hmac import compare_digest
 from math import isfinite
 from typing import NoReturn
@@ -24,17 +25,20 @@ class Credentials:
     Not a dataclass or a Struct: those can be turned into dictionaries, JSON and copies by generic code.
     """
 
-    __slots__ = ("_access_key_id", "_expires_at", "_secret_access_key", "_session_token")
+    # Attributes and not properties: the signer reads them for each request.
+    __slots__ = ("access_key_id", "expires_at", "secret_access_key", "session_token")
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+    expires_at: float | None
+    """Unix time from which the store refuses them; None if nothing was said."""
 
     def __init__(
-        self,
-        access_key_id: str,
-        secret_access_key: str,
-        session_token: str = "",
-        expires_at: float | None = None,
+        self, access_key_id: str, secret_access_key: str, session_token: str = "", expires_at: float | None = None
     ) -> None:
         faults = [
-            Finding("", name, "is empty" if not value else "has a character that no key has")
+            Finding("", name, "has a character that no key has" if value else "is empty")
             for name, value, needed in (
                 ("access_key_id", access_key_id, True),
                 ("secret_access_key", secret_access_key, True),
@@ -46,43 +50,30 @@ class Credentials:
             faults.append(Finding("", "expires_at", "is not a time"))
         if faults:
             raise ProviderInvalid(faults)
-        self._access_key_id = access_key_id
-        self._secret_access_key = secret_access_key
-        self._session_token = session_token
-        self._expires_at = expires_at
+        put = partial(object.__setattr__, self)
+        put("access_key_id", access_key_id)
+        put("secret_access_key", secret_access_key)
+        put("session_token", session_token)
+        put("expires_at", expires_at)
 
-    @property
-    def access_key_id(self) -> str:
-        return self._access_key_id
-
-    @property
-    def secret_access_key(self) -> str:
-        return self._secret_access_key
-
-    @property
-    def session_token(self) -> str:
-        return self._session_token
-
-    @property
-    def expires_at(self) -> float | None:
-        """Unix time from which the store refuses them; None if nothing was said."""
-        return self._expires_at
+    def __setattr__(self, name: str, _value: object) -> NoReturn:
+        raise AttributeError(f"credentials are exchanged, never changed: {name}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Credentials):
             return NotImplemented
         return (
-            self._access_key_id == other._access_key_id
-            and compare_digest(self._secret_access_key, other._secret_access_key)
-            and compare_digest(self._session_token, other._session_token)
-            and self._expires_at == other._expires_at
+            self.access_key_id == other.access_key_id
+            and compare_digest(self.secret_access_key, other.secret_access_key)
+            and compare_digest(self.session_token, other.session_token)
+            and self.expires_at == other.expires_at
         )
 
     def __hash__(self) -> int:
-        return hash(self._access_key_id)
+        return hash(self.access_key_id)
 
     def __repr__(self) -> str:
-        return f"Credentials({redacted_id(self._access_key_id)!r}, <secret>, expires_at={self._expires_at!r})"
+        return f"Credentials({redacted_id(self.access_key_id)!r}, <secret>, expires_at={self.expires_at!r})"
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
         raise TypeError("credentials are not pickled or copied: they stay in this process")

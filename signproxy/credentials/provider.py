@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from signproxy.credentials.credentials import Credentials
+from signproxy.credentials.threads import Threads
+from signproxy.errors import Finding, nearest
 from signproxy.model import SessionScope
 from signproxy.s3.storage import Storage
 
@@ -41,6 +43,25 @@ class LayeredProvider(CredentialProvider, Protocol):
 
     def on_top_of(self, source: CredentialProvider) -> None:
         """Take the provider below; called once, before `initialize`. It is closed by the code that made it."""
+
+
+class OwnProvider:
+    """What signproxy's own providers have in common: threads for what blocks, and properties that are all known."""
+
+    def __init__(self) -> None:
+        self._threads = Threads()
+
+    def files(self) -> tuple[Path, ...]:
+        """Return nothing: no file is read, or which ones is not known here."""
+        return ()
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to let go of."""
+
+
+def unknown_properties(properties: Mapping[str, str], known: Collection[str]) -> list[Finding]:
+    """Return a finding for each property that a provider does not have."""
+    return [Finding("", name, f"unknown property{nearest(name, known)}") for name in properties if name not in known]
 
 
 class ProviderSpec(msgspec.Struct, frozen=True):

@@ -38,8 +38,6 @@ class ProviderRegistry:
     reload with other properties gets a new instance instead of the old one's credentials.
     """
 
-    __slots__ = ("_instances", "allowed")
-
     def __init__(self, allowed: Iterable[str] = (BUILT_IN,)) -> None:
         self.allowed = tuple(allowed)
         """The modules that classes may come from."""

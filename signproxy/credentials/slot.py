@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from math import inf
-from typing import NamedTuple
+
+import msgspec
 
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.provider import CredentialProvider
@@ -44,45 +45,25 @@ class RefreshResult(Enum):
     FAILED = "failed"
 
 
-class CredentialState(NamedTuple):
+class CredentialState(msgspec.Struct, frozen=True):
     """What can be told of the credentials of a storage, or of one bucket with a provider of its own."""
 
     storage: str
     bucket: str
+    provider: str
+    """The provider's name in the settings."""
     expires_at: float | None
     """Unix time; 0 while there are none, None if they do not expire."""
+    refreshed_at: float
+    """Unix time of the last good answer; 0 before the first."""
+    failures: int
+    """Refreshes that failed since the last good one."""
     problem: str
     """Why the last refresh failed; empty if it did not."""
-    provider: str = ""
-    """The provider's name in the settings."""
-    refreshed_at: float = 0.0
-    """Unix time of the last good answer; 0 before the first."""
-    failures: int = 0
-    """Refreshes that failed since the last good one."""
 
 
 class Slot:
     """The credentials of one storage, or of one bucket of it, and the task that keeps them fresh."""
-
-    __slots__ = (
-        "_answered",
-        "_asking",
-        "_begun",
-        "_clock",
-        "_counts",
-        "_ends",
-        "_lapse",
-        "_name",
-        "_provider",
-        "_scope",
-        "_storage",
-        "_task",
-        "credentials",
-        "failures",
-        "good_until",
-        "problem",
-        "refreshed_at",
-    )
 
     def __init__(
         self,
@@ -102,6 +83,7 @@ class Slot:
         self._storage = storage
         self._scope = SessionScope(storage.name, bucket)
         self._name = name
+        self._log = _log.bind(storage=storage.name, bucket=bucket, provider=name)
         self._provider = provider
         self._clock = clock
         self._counts = counts
@@ -152,14 +134,9 @@ class Slot:
     def state(self, now: float) -> CredentialState:
         """Tell how it is doing."""
         expires_at = self.credentials.expires_at if self.credentials is not None and now < self.good_until else 0.0
+        scope = self._scope
         return CredentialState(
-            self._scope.storage,
-            self._scope.bucket,
-            expires_at,
-            self.problem,
-            self._name,
-            self.refreshed_at,
-            self.failures,
+            scope.storage, scope.bucket, self._name, expires_at, self.refreshed_at, self.failures, self.problem
         )
 
     async def _keep_fresh(self) -> None:
@@ -211,11 +188,8 @@ class Slot:
         self.problem = f"{type(error).__name__}: {what}"
         self.failures += 1
         self._counts[RefreshResult.FAILED] += 1
-        _log.error(
+        self._log.error(
             "getting credentials failed",
-            storage=self._scope.storage,
-            bucket=self._scope.bucket,
-            provider=self._name,
             error=self.problem,
             failures=self.failures,
             good_for_seconds=_shown(self.good_until - self._clock()),
@@ -232,13 +206,7 @@ class Slot:
             problem = f"the provider returned credentials with {remaining:.0f} s left{hint}"
             raise ProviderInvalid([Finding("", "", problem)])
         if self.failures:
-            _log.info(
-                "getting credentials works again",
-                storage=self._scope.storage,
-                bucket=self._scope.bucket,
-                provider=self._name,
-                failures=self.failures,
-            )
+            self._log.info("getting credentials works again", failures=self.failures)
         result = RefreshResult.UNCHANGED
         # The same object as long as nothing changed: derived signing keys hang on it.
         if given != self.credentials:

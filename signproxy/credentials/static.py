@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from signproxy.credentials.credentials import Credentials
-from signproxy.credentials.threads import Threads
+from signproxy.credentials.provider import OwnProvider
 from signproxy.documents.files import read_together
 from signproxy.errors import Finding, ProviderInvalid, nearest
 from signproxy.model import SessionScope
@@ -35,7 +35,7 @@ _JSON_NAMES = {
 }
 
 
-class StaticProvider:
+class StaticProvider(OwnProvider):
     """Read the key pair again for each refresh, so that a rotation needs no restart.
 
     Properties: for each of `access_key_id`, `secret_access_key` and `session_token` either `<field>_file`, a path,
@@ -43,11 +43,9 @@ class StaticProvider:
     with `profile`. The settings never hold a secret themselves.
     """
 
-    __slots__ = ("_properties", "_threads")
-
     def __init__(self) -> None:
+        super().__init__()
         self._properties: dict[str, str] = {}
-        self._threads = Threads()
 
     def __repr__(self) -> str:
         return f"StaticProvider({self._properties!r})"
@@ -67,9 +65,6 @@ class StaticProvider:
     def files(self) -> tuple[Path, ...]:
         """Return the files that hold the key pair."""
         return tuple(Path(where) for name, where in self._properties.items() if name in _FILES)
-
-    async def aclose(self) -> None:
-        """Do nothing: there is nothing to let go of."""
 
 
 def _faults(properties: Mapping[str, str]) -> list[Finding]:

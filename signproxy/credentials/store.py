@@ -30,8 +30,6 @@ class PreparedCredentials(NamedTuple):
 class CredentialStore:
     """Answer with credentials at once; a task per provider and scope keeps them fresh in the background."""
 
-    __slots__ = ("_clock", "_counts", "_open", "_preparing", "_registry", "_slots", "_table", "_wanted")
-
     def __init__(self, registry: ProviderRegistry | None = None, *, clock: Callable[[], float] = time) -> None:
         self._registry = registry or ProviderRegistry()
         self._clock = clock

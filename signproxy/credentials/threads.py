@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TypeVar
 
@@ -21,8 +22,6 @@ class Threads:
     refreshes.
     """
 
-    __slots__ = ("_free",)
-
     def __init__(self, limit: int = LIMIT) -> None:
         self._free = asyncio.Semaphore(limit)
 
@@ -30,29 +29,23 @@ class Threads:
         """Return what the call returns, or raise what it raises. A caller that gives up leaves it to end by itself."""
         await self._free.acquire()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
-
-        def answered(set_answer: Callable[[], None]) -> None:
-            # Only now: a call that was given up takes its place until it really ends.
-            self._free.release()
-            if not answer.done():
-                set_answer()
+        answer: Future[T] = Future()
+        # From now on a caller that gives up changes nothing about it.
+        answer.set_running_or_notify_cancel()
 
         def body() -> None:
             try:
-                value = call()
+                answer.set_result(call())
             except BaseException as error:  # noqa: BLE001 - the thread's outermost wrapper; the caller gets it
-                raised = error
-                set_answer = lambda: answer.set_exception(raised)  # noqa: E731
-            else:
-                set_answer = lambda: answer.set_result(value)  # noqa: E731
-            # A loop that was closed meanwhile has no caller left that waits.
+                answer.set_exception(error)
+            # Only now: a call that was given up takes its place until it really ends. A loop that was closed meanwhile
+            # has no caller left that waits.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(answered, set_answer)
+                loop.call_soon_threadsafe(self._free.release)
 
         try:
             threading.Thread(target=body, name="signproxy-credentials", daemon=True).start()
         except RuntimeError:
             self._free.release()
             raise
-        return await answer
+        return await asyncio.wrap_future(answer)

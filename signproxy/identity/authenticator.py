@@ -18,7 +18,6 @@ from signproxy.identity.believed import Believed, believe, beyond, key_source
 from signproxy.identity.issuer import Issuer
 from signproxy.identity.key_source import KeyHealth, KeySource
 from signproxy.identity.opaque import StaticTokens
-from signproxy.identity.standing import mark_of, standing
 from signproxy.identity.table_token import TableTokens, is_table_token, scoped
 from signproxy.identity.tokens import (
     MAX_TOKEN,
@@ -30,7 +29,7 @@ from signproxy.identity.tokens import (
     unknown_key,
     verify,
 )
-from signproxy.model import Principal, TableScope
+from signproxy.model import Principal, Subject, TableScope
 
 REMEMBERED = 10_000
 """Tokens; about 500 bytes each. An engine's executors share one, so that this serves thousands of jobs."""
@@ -54,8 +53,13 @@ class Refreshes(msgspec.Struct, frozen=True, gc=False):
 class Known(msgspec.Struct, frozen=True, gc=False):
     """That a token was found to be a principal's: `Authenticator.again` says whether it still is."""
 
-    principal: Principal
+    subject: Subject
     generation: object
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of the token."""
+        return self.subject.caller
 
 
 class PreparedIssuers:
@@ -63,8 +67,6 @@ class PreparedIssuers:
 
     It is handed to `commit` or to `discard`, once.
     """
-
-    __slots__ = ("believed", "former", "fresh", "open")
 
     def __init__(self, believed: Believed, former: Believed) -> None:
         self.believed = believed
@@ -137,29 +139,33 @@ class Authenticator:
         return () if principal.scopes else principal.roles
 
     def known(self, principal: Principal) -> Known:
-        """Return what to remember of the token that this principal was found by, beside the token itself."""
-        return Known(principal, self._generation)
+        """Return on whose rights the principal acts, and what to remember of the token that it was found by.
 
-    def again(self, known: Known | None) -> Principal | None:
-        """Return the principal of a token that came before, if nothing has changed since; else it is to be judged."""
-        if known is None or known.generation is not self._generation or self._clock() >= known.principal.expires_at:
+        The one place where a caller becomes a subject.
+        """
+        return Known(Subject(principal, principal), self._generation)
+
+    def again(self, known: Known | None) -> Subject | None:
+        """Return who a token that came before is of, if nothing has changed since; else it is to be judged."""
+        if known is None or known.generation is not self._generation:
             return None
-        return known.principal
+        return known.subject if self._clock() < known.subject.caller.expires_at else None
 
     def mark(self, principal: Principal) -> str:
         """Return what `standing` will know by that it is still the same who vouches for the principal."""
-        return mark_of(self._believed, principal)
+        return self._believed.mark_of(principal)
 
     def standing(self, principal: Principal, mark: str) -> Principal:
         """Return a principal who was found before, with what is left to it by issuers and tokens as they are now.
 
         Raise Refused (TOKEN_ISSUER_UNKNOWN) where nothing vouches for it any more.
         """
-        return standing(self._believed, principal, mark)
+        return self._believed.standing(principal, mark)
 
     def forget(self) -> None:
         """Verify every token anew, as after a change of the policy."""
-        self._forget_all()
+        self._verified.clear()
+        self._generation = object()
 
     def table_token(self, principal: Principal, bearer: str, scope: TableScope) -> str | None:
         """Return a token that is good for one table, for a caller who showed the bearer token.
@@ -204,7 +210,7 @@ class Authenticator:
             raise RuntimeError("what was prepared is settled already, or others were put in force meanwhile")
         prepared.open = False
         self._believed = prepared.believed
-        self._forget_all()
+        self.forget()
         self._retire(beyond(prepared.former, prepared.believed))
         if self._started:
             for source in prepared.fresh:
@@ -309,10 +315,6 @@ class Authenticator:
             self._verified.popitem(last=False)
         self._verified[digest] = principal
         return principal
-
-    def _forget_all(self) -> None:
-        self._verified.clear()
-        self._generation = object()
 
     def _forget_issuer(self, issuer: str) -> None:
         self._generation = object()

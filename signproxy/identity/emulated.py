@@ -14,11 +14,12 @@ from __future__ import annotations
 import base64
 import os
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.identity.authenticator import Authenticator
 from signproxy.model import KeyScope, Pod, Principal, TableScope
 from signproxy.s3.presented import MAX_ACCESS_KEY_ID
 from signproxy.sealing import Deriver, SealBroken, Sealer
@@ -37,16 +38,6 @@ _ID_BYTES = 10
 
 _SECRET_BYTES = 30
 """240 bits in 40 characters, as AWS' secrets have."""
-
-
-class Vouching(Protocol):
-    """Who says whom a principal's name means, and for what it may speak, as of now."""
-
-    def mark(self, principal: Principal) -> str:
-        """Return what tells the issuer or token that vouches for the principal from others; empty where none does."""
-
-    def standing(self, principal: Principal, mark: str) -> Principal:
-        """Return the principal with no more than is left to it; raise Refused where none vouches for it."""
 
 
 class Parts(Enum):
@@ -112,17 +103,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Word).decode
 
 
-class EmulatedKeys:
+class EmulatedKeys(NamedTuple):
     """Issues keys and opens them."""
 
-    __slots__ = ("_deriver", "_sealer", "_seconds", "_vouching")
-
-    def __init__(self, sealer: Sealer, deriver: Deriver, vouching: Vouching, max_seconds: float) -> None:
-        """`max_seconds` is how long a key lives at most, those that were issued under another limit included."""
-        self._sealer = sealer
-        self._deriver = deriver
-        self._vouching = vouching
-        self._seconds = max_seconds
+    sealer: Sealer
+    deriver: Deriver
+    vouching: Authenticator
+    max_seconds: float
+    """How long a key lives at most, those that were issued under another limit included."""
 
     def issue(
         self,
@@ -148,33 +136,19 @@ class EmulatedKeys:
             raise Refused(Reason.NOT_IN_SCOPE, "a key is not issued on the word of a key")
         if scope is not None and principal.scope is not None and not _within(scope, principal.scope):
             raise Refused(Reason.NOT_IN_SCOPE, "the token is good for another table than the key was asked for")
-        mark = self._vouching.mark(principal)
+        mark = self.vouching.mark(principal)
         if not mark:
             raise Refused(Reason.TOKEN_ISSUER_UNKNOWN, f"nothing vouches for {principal.name!r} any more")
         # What is made of a token lives no longer than it does.
-        expires_at = min(now + min(seconds, self._seconds), principal.expires_at)
+        expires_at = min(now + min(seconds, self.max_seconds), principal.expires_at)
         access_key_id = ""
         if parts is Parts.THREE:
             access_key_id = ACCESS_KEY_PREFIX + base64.b32encode(os.urandom(_ID_BYTES)).decode()
-        kid = self._deriver.kid
-        word = _Word(
-            access_key_id,
-            kid,
-            now,
-            expires_at,
-            mark,
-            principal.name,
-            principal.issuer,
-            principal.subject,
-            principal.roles,
-            principal.catalogs,
-            principal.pod,
-            principal.scope,
-            scope,
-            bearer,
-        )
+        kid = self.deriver.kid
+        holder = principal.name, principal.issuer, principal.subject, principal.roles, principal.catalogs, principal.pod
+        word = _Word(access_key_id, kid, now, expires_at, mark, *holder, principal.scope, scope, bearer)
         try:
-            session_token = self._sealer.seal(_encode(word))
+            session_token = self.sealer.seal(_encode(word))
         except SealBroken as broken:
             raise Refused(Reason.TOKEN_CLAIM, f"too much for a key: {broken}") from None
         if not access_key_id:
@@ -195,29 +169,20 @@ class EmulatedKeys:
         sealed = SESSION_TOKEN_PREFIX + access_key_id.removeprefix(_WHOLE_PREFIX) if whole else session_token
         holds = "access key id" if whole else "session token"
         try:
-            word = _decode(self._sealer.open(sealed))
+            word = _decode(self.sealer.open(sealed))
         except SealBroken as broken:
             raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"the {holds} is {broken}") from None
         except msgspec.MsgspecError:
             raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"a {holds} of another version") from None
         if not access_key_id or word.access_key_id != ("" if whole else access_key_id):
             raise Refused(Reason.ACCESS_KEY_UNKNOWN, f"the {holds} is that of another key")
-        expires_at = min(word.expires_at, word.issued_at + self._seconds)
+        expires_at = min(word.expires_at, word.issued_at + self.max_seconds)
         if now >= expires_at:
             raise Refused(Reason.KEY_EXPIRED, f"{now - expires_at:.0f} s ago; a key of {word.name!r}")
-        principal = Principal(
-            word.name,
-            word.issuer,
-            word.subject,
-            expires_at,
-            word.roles,
-            word.catalogs,
-            word.pod,
-            word.scope,
-            key_scope=word.key_scope,
-        )
+        holder = word.name, word.issuer, word.subject, expires_at, word.roles, word.catalogs, word.pod
+        principal = Principal(*holder, word.scope, word.key_scope)
         try:
-            principal = self._vouching.standing(principal, word.mark)
+            principal = self.vouching.standing(principal, word.mark)
         except Refused as refused:
             raise Refused(Reason.ACCESS_KEY_UNKNOWN, refused.detail) from None
         if now >= principal.expires_at:
@@ -225,7 +190,7 @@ class EmulatedKeys:
         return KeyHolder(principal, self._secret(word.kid, access_key_id), principal.expires_at, word.bearer)
 
     def _secret(self, kid: str, access_key_id: str) -> str:
-        derived = self._deriver.derive(kid, access_key_id.encode())
+        derived = self.deriver.derive(kid, access_key_id.encode())
         if derived is None:
             raise Refused(Reason.ACCESS_KEY_UNKNOWN, "its secret was derived from one that is not known here")
         return base64.urlsafe_b64encode(derived[:_SECRET_BYTES]).decode()

@@ -7,13 +7,14 @@ import errno
 import re
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from signproxy.identity.key_url import FetchReach, KeyUrl, check_address
-from signproxy.identity.unusable import KeysUnusable
+from signproxy.identity.key_url import FetchReach, KeysUnusable, KeyUrl, check_address
 from signproxy.outbound.client import AddressInfo, PoolLimits, Timeouts, http_client
 from signproxy.outbound.tls import client_tls
 
@@ -45,12 +46,8 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
     max_age: float | None = None
 
 
-class Fetch(Protocol):
-    """Get one document; raise KeysUnusable if it cannot be had."""
-
-    async def __call__(self, url: KeyUrl, trust: Trust) -> Fetched:
-        """Get the document."""
-        ...
+Fetch = Callable[[KeyUrl, Trust], Awaitable[Fetched]]
+"""Gets one document, or raises KeysUnusable."""
 
 
 async def fetch(url: KeyUrl, trust: Trust) -> Fetched:
@@ -90,7 +87,7 @@ def _session(url: KeyUrl, trust: Trust, context: ssl.SSLContext) -> aiohttp.Clie
         Timeouts(TIMEOUT, TIMEOUT, TIMEOUT),
         PoolLimits(1),
         headers=headers,
-        open_socket=_SocketFactory(url.reach),
+        open_socket=partial(_open_socket, url.reach),
     )
 
 
@@ -115,16 +112,11 @@ class _AddressRefused(OSError):
     """The address that the connection would go to is off limits; an OSError, as aiohttp expects of a socket."""
 
 
-class _SocketFactory:
+def _open_socket(reach: FetchReach, info: AddressInfo) -> socket.socket:
     """Check each address at the last moment: what was resolved earlier may no longer be what is connected to."""
-
-    def __init__(self, reach: FetchReach) -> None:
-        self._reach = reach
-
-    def __call__(self, info: AddressInfo) -> socket.socket:
-        family, kind, protocol, _, address = info
-        try:
-            check_address(str(address[0]), self._reach)
-        except KeysUnusable as problem:
-            raise _AddressRefused(errno.EACCES, str(problem)) from None
-        return socket.socket(family, kind, protocol)
+    family, kind, protocol, _, address = info
+    try:
+        check_address(str(address[0]), reach)
+    except KeysUnusable as problem:
+        raise _AddressRefused(errno.EACCES, str(problem)) from None
+    return socket.socket(family, kind, protocol)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NoReturn
 
 import msgspec
 
 from signproxy.errors import Finding, SettingsInvalid, nearest
-from signproxy.identity.key_url import KeyUrl, parse_key_url
+from signproxy.identity.key_url import KeysUnusable, KeyUrl, parse_key_url
 from signproxy.identity.keys import ALGORITHMS, HMAC, MAX_KID, public_key
-from signproxy.identity.unusable import KeysUnusable
+from signproxy.sealing import HeldSecret
 
 STABLE_CLAIMS = frozenset({"sub", "oid", "client_id", "azp", "appid"})
 """Claims that an issuer never gives to another party later. All others can change hands and need the opt-in."""
@@ -27,29 +26,10 @@ ISSUER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,252}[a-z0-9])?|[0-9a-f:.]{2,45}")
 
 
-class SharedSecret:
+class SharedSecret(HeldSecret):
     """A secret that issuer and signproxy share; never shown, never pickled."""
 
-    __slots__ = ("_value",)
-
-    def __init__(self, value: bytes) -> None:
-        self._value = value
-
-    def reveal(self) -> bytes:
-        """Return the secret itself."""
-        return self._value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SharedSecret) and self._value == other._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-    def __repr__(self) -> str:
-        return "SharedSecret(…)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("secrets are not pickled")
+    __slots__ = ()
 
 
 class PemKey(msgspec.Struct, frozen=True, gc=False):
@@ -149,7 +129,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def _key_faults(self) -> Iterator[tuple[str, str]]:
         match self.keys:
             case SharedSecret():
-                yield from self._secret_faults(self.keys.reveal())
+                yield from self._secret_faults(self.keys)
             case PublicKeys():
                 yield from self._pem_faults(self.keys)
             case JwksUrl():
@@ -166,13 +146,11 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                     if not _HOST.fullmatch(host):
                         yield "jwks_hosts", f"{host!a} is no host in lower case without scheme and port"
 
-    def _secret_faults(self, secret: bytes) -> Iterator[tuple[str, str]]:
-        needed = max((_SECRET_BYTES.get(algorithm, 0) for algorithm in self.algorithms), default=0)
-        needed = max(needed, MIN_SECRET)
-        if len(secret) < needed:
-            yield "secret_file", f"is {len(secret)} bytes long; the listed algorithms need {needed}"
-        # Public keys are public: any holder of one could sign.
-        if b"-----BEGIN " in secret or secret.startswith((b"ssh-", b"ecdsa-")) or b'"kty"' in secret:
+    def _secret_faults(self, secret: SharedSecret) -> Iterator[tuple[str, str]]:
+        needed = max((_SECRET_BYTES.get(algorithm, MIN_SECRET) for algorithm in self.algorithms), default=MIN_SECRET)
+        if (length := len(secret.reveal())) < needed:
+            yield "secret_file", f"is {length} bytes long; the listed algorithms need {needed}"
+        if secret.is_key:
             yield "secret_file", "is a key, not a secret"
 
     def _pem_faults(self, public: PublicKeys) -> Iterator[tuple[str, str]]:

@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from signproxy.identity.fetch import TIMEOUT, Fetch, Fetched, Trust, fetch
 from signproxy.identity.issuer import Discovery, Issuer, JwksUrl
-from signproxy.identity.key_source import KeyHealth
-from signproxy.identity.key_url import KeyUrl, parse_key_url
+from signproxy.identity.key_source import KeyHealth, KeySource
+from signproxy.identity.key_url import KeysUnusable, KeyUrl, parse_key_url
 from signproxy.identity.keys import KeySet, parse_jwks
 from signproxy.identity.show import shown
-from signproxy.identity.unusable import KeysUnusable
 from signproxy.telemetry.log import get_logger
 
 COOL_DOWN = 60.0
@@ -48,7 +47,7 @@ MAX_STALE = 24 * 3_600.0
 _log = get_logger("signproxy.identity")
 
 
-class RemoteKeys:
+class RemoteKeys(KeySource):
     """The keys behind a URL. Owns the task that keeps them fresh and the one fetch that may be under way."""
 
     def __init__(
@@ -60,6 +59,7 @@ class RemoteKeys:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
+        super().__init__(issuer.name)
         self._issuer = issuer
         where = issuer.keys
         if not isinstance(where, JwksUrl | Discovery):
@@ -75,10 +75,7 @@ class RemoteKeys:
         self._refresh_in = FIRST_RETRY
         self._cool_until = -math.inf
         self._haste_until = -math.inf
-        self._fetches = 0
-        self._successes = 0
-        self._failures = 0
-        self._failures_in_row = 0
+        self._fetches = self._successes = self._failures = self._failures_in_row = 0
         self._last_error = ""
         self._flight: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -87,7 +84,7 @@ class RemoteKeys:
     def current(self) -> KeySet | None:
         """Return the keys last fetched, unless that is longer ago than MAX_STALE."""
         if self._keys is not None and self._clock() - self._fetched_at >= MAX_STALE:
-            _log.error("keys dropped: too long ago", issuer=self._issuer.name, fetched_ago=MAX_STALE)
+            _log.error("keys dropped: too long ago", issuer=self._name, fetched_ago=MAX_STALE)
             self._replace(None)
         return self._keys
 
@@ -135,7 +132,7 @@ class RemoteKeys:
         """Return how the keys are."""
         keys = self.current()
         return KeyHealth(
-            issuer=self._issuer.name,
+            issuer=self._name,
             keys=len(keys) if keys is not None else 0,
             age=self._clock() - self._fetched_at,
             fetches=self._fetches,
@@ -175,7 +172,7 @@ class RemoteKeys:
             self._failed(str(problem))
         # Supervises a task whose result is never asked for: a fault in here must neither end it nor reach a caller raw.
         except Exception as fault:  # noqa: BLE001
-            _log.exception("fetching keys failed", issuer=self._issuer.name)
+            _log.exception("fetching keys failed", issuer=self._name)
             self._failed(f"{type(fault).__name__} in signproxy")
         else:
             self._succeeded(keys, fetched.max_age)
@@ -206,7 +203,7 @@ class RemoteKeys:
 
     def _succeeded(self, keys: KeySet, max_age: float | None) -> None:
         if self._last_error or self._keys is None:
-            _log.info("keys fetched", issuer=self._issuer.name, count=len(keys))
+            _log.info("keys fetched", issuer=self._name, count=len(keys))
         fresh_for = (DEFAULT_MAX_AGE if max_age is None else max_age) * FRESH_SHARE
         self._refresh_in = min(max(fresh_for, MIN_REFRESH), MAX_REFRESH)
         self._fetched_at = self._clock()
@@ -216,13 +213,13 @@ class RemoteKeys:
         before = self._keys
         if before is None or before.thumbprint != keys.thumbprint:
             for reason in keys.ignored:
-                _log.warning("a key was left out", issuer=self._issuer.name, reason=reason)
+                _log.warning("a key was left out", issuer=self._name, reason=reason)
             self._replace(keys)
 
     def _failed(self, problem: str) -> None:
         """Keep the keys there are: an issuer that cannot be reached has not withdrawn them."""
         if problem != self._last_error:
-            _log.warning("keys not fetched", issuer=self._issuer.name, problem=problem)
+            _log.warning("keys not fetched", issuer=self._name, problem=problem)
         self._failures += 1
         self._refresh_in = min(FIRST_RETRY * 2.0 ** min(self._failures_in_row, 16), LAST_RETRY)
         self._failures_in_row += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, assert_never
+import math
+from typing import assert_never
 
 import msgspec
 
@@ -32,77 +33,58 @@ class KeyHealth(msgspec.Struct, frozen=True, gc=False):
         return self.keys > 0
 
 
-class KeySource(Protocol):
-    """The keys of one issuer; tokens are verified with what `current` returns, and nothing else."""
+class KeySource:
+    """The keys of one issuer; tokens are verified with what `current` returns, and nothing else.
+
+    By itself it has none, and nothing to keep fresh.
+    """
+
+    def __init__(self, name: str) -> None:
+        """`name` is the issuer's."""
+        self._name = name
 
     def current(self) -> KeySet | None:
         """Return the keys now; None if there are none yet, or none anymore."""
-        ...
-
-    def may_change(self) -> bool:
-        """Tell whether `renew` could bring other keys now."""
-        ...
-
-    async def renew(self) -> None:
-        """Bring the keys up to date, unless that was tried lately; never raises for keys that cannot be had."""
-        ...
-
-    def start(self) -> None:
-        """Begin to keep the keys fresh; needs a running loop."""
-        ...
-
-    async def warm(self) -> None:
-        """Begin to keep the keys fresh, and wait for the first answer, whatever it is."""
-        ...
-
-    def stop(self) -> None:
-        """End whatever was begun, without waiting for it; the keys stay as they are."""
-        ...
-
-    async def aclose(self) -> None:
-        """End whatever was begun."""
-        ...
+        return None
 
     def health(self) -> KeyHealth:
         """Return how the keys are."""
-        ...
+        return KeyHealth(self._name, 0, math.inf)
+
+    def may_change(self) -> bool:
+        """Tell whether `renew` could bring other keys now."""
+        return False
+
+    async def renew(self) -> None:
+        """Bring the keys up to date, unless that was tried lately; never raises for keys that cannot be had."""
+
+    def start(self) -> None:
+        """Begin to keep the keys fresh; needs a running loop."""
+
+    async def warm(self) -> None:
+        """Begin to keep the keys fresh, and wait for the first answer, whatever it is."""
+
+    def stop(self) -> None:
+        """End whatever was begun, without waiting for it; the keys stay as they are."""
+
+    async def aclose(self) -> None:
+        """End whatever was begun."""
 
 
-class StaticKeys:
+class StaticKeys(KeySource):
     """Keys of the settings; they change with the settings alone."""
 
-    __slots__ = ("_issuer", "_keys")
-
-    def __init__(self, issuer: str, keys: KeySet) -> None:
-        self._issuer = issuer
+    def __init__(self, name: str, keys: KeySet) -> None:
+        super().__init__(name)
         self._keys = keys
 
     def current(self) -> KeySet:
         """Return the keys."""
         return self._keys
 
-    def may_change(self) -> bool:
-        """Tell that they never do."""
-        return False
-
-    async def renew(self) -> None:
-        """Do nothing: there is nowhere to ask."""
-
-    def start(self) -> None:
-        """Do nothing: there is nothing to keep fresh."""
-
-    async def warm(self) -> None:
-        """Do nothing: they are there."""
-
-    def stop(self) -> None:
-        """Do nothing: nothing was begun."""
-
-    async def aclose(self) -> None:
-        """Do nothing: nothing was begun."""
-
     def health(self) -> KeyHealth:
         """Return that they are there."""
-        return KeyHealth(self._issuer, len(self._keys), 0.0)
+        return KeyHealth(self._name, len(self._keys), 0.0)
 
 
 def static_keys(issuer: Issuer) -> KeySet | None:

@@ -8,7 +8,7 @@ from enum import Enum
 
 import msgspec
 
-from signproxy.identity.unusable import KeysUnusable
+from signproxy.errors import SignproxyError
 
 # Stricter than RFC 3986, so that no two parsers can disagree on the host: no user information, no backslash, no
 # fragment, no text outside ASCII.
@@ -33,6 +33,10 @@ _METADATA = tuple(
 )
 _THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class KeysUnusable(SignproxyError):
+    """A key, a key set or the URL of one cannot be used; the text is for the operator, and never leaves this room."""
 
 
 class FetchReach(Enum):

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
+from signproxy.identity.key_url import KeysUnusable
 from signproxy.identity.show import shown
-from signproxy.identity.unusable import KeysUnusable
 
 if TYPE_CHECKING:
     from jwt.algorithms import AllowedPublicKeys
@@ -71,8 +71,6 @@ class VerificationKey:
 
 class KeySet:
     """The keys of one issuer at one time."""
-
-    __slots__ = ("_named", "_unnamed", "ignored", "keys", "thumbprint")
 
     def __init__(self, keys: Iterable[VerificationKey], ignored: tuple[str, ...] = ()) -> None:
         self.keys = tuple(keys)

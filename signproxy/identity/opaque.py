@@ -43,8 +43,6 @@ class StaticTokens:
     choose a token by its digest's beginning.
     """
 
-    __slots__ = ("_principals", "issuer")
-
     def __init__(self, tokens: Mapping[str, OpaqueToken], issuer: str = STATIC_ISSUER) -> None:
         findings = [*_faults(tokens)]
         if not ISSUER_NAME.fullmatch(issuer):

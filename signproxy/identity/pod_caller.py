@@ -11,12 +11,26 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import monotonic
+from typing import NamedTuple
+
+import msgspec
 
 from signproxy.documents.files import FileState, read_together, state_of
 from signproxy.errors import Reason, Refused
-from signproxy.identity.peer import Peer
 from signproxy.identity.tokens import MAX_TOKEN
 from signproxy.model import Principal
+
+
+class Peer(msgspec.Struct, frozen=True, gc=False):
+    """The other end of a connection of the S3 listener, as far as it says anything about who is calling."""
+
+    is_unix: bool = False
+    is_loopback: bool = False
+    """Of TCP: both its ends are addresses of loopback."""
+    is_tls: bool = False
+    uid: int | None = None
+    """The user of the process behind a Unix socket; None where the system does not tell."""
+
 
 LOOK_SECONDS = 1.0
 """How often the file is looked at. The kubelet exchanges a token long before it ends."""
@@ -31,8 +45,6 @@ _HANDED_ON = frozenset({"forwarded", "x-forwarded-for", "x-real-ip", "via"})
 
 class TokenFile:
     """A token in a file that another process exchanges from time to time."""
-
-    __slots__ = ("_clock", "_look_at", "_path", "_state", "_token")
 
     def __init__(self, path: Path, clock: Callable[[], float] = monotonic) -> None:
         self._path = path
@@ -62,30 +74,22 @@ class TokenFile:
         return self._token
 
 
-class PodIdentity:
+class PodIdentity(NamedTuple):
     """Says who a caller from within the pod is, if it may be the pod at all."""
 
-    __slots__ = ("_authenticate", "_token", "_uids")
-
-    def __init__(
-        self,
-        token: TokenFile,
-        uids: frozenset[int],
-        authenticate: Callable[[str], Principal | Awaitable[Principal]],
-    ) -> None:
-        """`uids` are the users whose processes may be the pod; empty: those of everybody who reaches the socket."""
-        self._token = token
-        self._uids = uids
-        self._authenticate = authenticate
+    token: TokenFile
+    uids: frozenset[int]
+    """The users whose processes may be the pod; empty: those of everybody who reaches the socket."""
+    authenticate: Callable[[str], Principal | Awaitable[Principal]]
 
     def identify(self, headers: Sequence[tuple[str, str]], peer: Peer) -> tuple[Principal | Awaitable[Principal], str]:
         """Return whom the pod's own token names, and the token. Raise Refused for a caller who could be anybody."""
         if peer.is_unix:
-            if self._uids and peer.uid not in self._uids:
+            if self.uids and peer.uid not in self.uids:
                 raise Refused(Reason.PEER_REFUSED, f"user {'unknown' if peer.uid is None else peer.uid}")
         elif not peer.is_loopback:
             raise Refused(Reason.PEER_REFUSED, "from beyond loopback")
-        elif self._uids:
+        elif self.uids:
             raise Refused(Reason.PEER_REFUSED, "users are listed, and TCP does not tell whose process it is")
         else:
             hosts = [value for name, value in headers if name == "host"]
@@ -96,5 +100,5 @@ class PodIdentity:
                 raise Refused(Reason.BROWSER_REFUSED, f"the header {name}")
             if name in _HANDED_ON:
                 raise Refused(Reason.PEER_REFUSED, f"handed on by a proxy, which the header {name} tells of")
-        token = self._token.current()
-        return self._authenticate(token), token
+        token = self.token.current()
+        return self.authenticate(token), token

@@ -22,9 +22,8 @@ import msgspec
 from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator, Known
 from signproxy.identity.emulated import ACCESS_KEY_PREFIX, EmulatedKeys, is_session_token, is_whole_id
-from signproxy.identity.peer import Peer
-from signproxy.identity.pod_caller import PodIdentity
-from signproxy.model import Principal
+from signproxy.identity.pod_caller import Peer, PodIdentity
+from signproxy.model import Principal, Subject
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.presented import Presented, is_signature, read_authorization, read_presigned
 from signproxy.s3.uri import is_canonical
@@ -56,7 +55,7 @@ class How(Enum):
 class Caller(msgspec.Struct, frozen=True, gc=False):
     """Who calls, and what is left of the request once that is known."""
 
-    principal: Principal
+    subject: Subject
     how: How
     raw_query: str | None
     """Without the parameters of a presigned URL; None where nothing is left, or there was none."""
@@ -70,7 +69,7 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     """The caller's own token, for its catalog; empty where its key was issued without."""
 
     def __repr__(self) -> str:
-        return f"Caller({self.principal!r}, {self.how!r}, ***)"
+        return f"Caller({self.subject.caller!r}, {self.how!r}, ***)"
 
 
 class _Proved(msgspec.Struct, frozen=True, gc=False):
@@ -97,8 +96,6 @@ class Shown(msgspec.Struct, frozen=True, gc=False):
 class S3Callers:
     """Tells who calls. What it remembers ends with it: each generation of settings has its own."""
 
-    __slots__ = ("_authenticator", "_bearer", "_keys", "_pod", "_proved", "_regions")
-
     def __init__(
         self,
         keys: EmulatedKeys | None,
@@ -118,13 +115,7 @@ class S3Callers:
         self._proved: OrderedDict[tuple[str, str], _Proved] = OrderedDict()
 
     def identify(
-        self,
-        method: str,
-        target: str,
-        headers: Headers,
-        peer: Peer,
-        now: float,
-        named: Mapping[str, str] | None = None,
+        self, method: str, target: str, headers: Headers, peer: Peer, now: float, named: Mapping[str, str] | None = None
     ) -> Caller | Awaitable[Caller]:
         """Return the caller of a request; an awaitable only where an issuer's keys must be asked for first.
 
@@ -189,7 +180,7 @@ class S3Callers:
         found = self._authenticator.authenticate(token)
         if isinstance(found, Principal):
             # What vouched for the caller may be gone since: then this is another principal, or none.
-            return Shown(self._authenticator.known(found), signed) if found is caller.principal else None
+            return Shown(self._authenticator.known(found), signed) if found is caller.subject.caller else None
         found.close()
         return None
 
@@ -220,17 +211,18 @@ class S3Callers:
             raise Refused(Reason.ACCESS_KEY_UNKNOWN, "keys are switched off")
         parts = presented.access_key_id, presented.session_token
         proved = self._proved.get(parts)
-        principal = None if proved is None else self._authenticator.again(proved.known)
-        if proved is not None and principal is not None:
+        subject = None if proved is None else self._authenticator.again(proved.known)
+        if proved is not None and subject is not None:
             bearer = proved.bearer
             seed = verify(presented, proved.verifier, method, path, raw_query, headers, now, regions=self._regions)
         else:
             held = keys.open(presented.access_key_id, presented.session_token, now)
-            principal, bearer = held.principal, held.bearer
+            known, bearer = self._authenticator.known(held.principal), held.bearer
+            subject = known.subject
             verifier = Verifier(presented.access_key_id, held.secret)
             seed = verify(presented, verifier, method, path, raw_query, headers, now, regions=self._regions)
-            self._remember(parts, _Proved(verifier, self._authenticator.known(principal), bearer))
-        return Caller(principal, How.EMULATED, rest, presented.payload, seed, presented.hoisted, bearer)
+            self._remember(parts, _Proved(verifier, known, bearer))
+        return Caller(subject, How.EMULATED, rest, presented.payload, seed, presented.hoisted, bearer)
 
     def _by_bearer(self, token: str, raw_query: str | None) -> Caller | Awaitable[Caller]:
         if not self._bearer:
@@ -241,12 +233,22 @@ class S3Callers:
         self, found: Principal | Awaitable[Principal], how: How, raw_query: str | None, token: str
     ) -> Caller | Awaitable[Caller]:
         if isinstance(found, Principal):
-            return Caller(found, how, raw_query, bearer=self._authenticator.upstream_bearer(token))
+            return Caller(
+                self._authenticator.known(found).subject,
+                how,
+                raw_query,
+                bearer=self._authenticator.upstream_bearer(token),
+            )
         return self._later(found, how, raw_query, token)
 
     async def _later(self, found: Awaitable[Principal], how: How, raw_query: str | None, token: str) -> Caller:
         principal = await found
-        return Caller(principal, how, raw_query, bearer=self._authenticator.upstream_bearer(token))
+        return Caller(
+            self._authenticator.known(principal).subject,
+            how,
+            raw_query,
+            bearer=self._authenticator.upstream_bearer(token),
+        )
 
     def _remember(self, parts: tuple[str, str], proved: _Proved) -> None:
         self._proved.pop(parts, None)

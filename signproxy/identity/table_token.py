@@ -7,6 +7,8 @@ signproxy can take the caller's token out, which is what an upstream catalog is 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from signproxy.errors import Reason, Refused
@@ -42,15 +44,12 @@ _REASONS = {
 }
 
 
-class TableTokens:
+class TableTokens(NamedTuple):
     """Makes and reads table tokens; there is one only where the operator switched them on."""
 
-    __slots__ = ("_sealer", "_seconds")
-
-    def __init__(self, sealer: Sealer, seconds: float) -> None:
-        """`seconds` is how long a token lives at most."""
-        self._sealer = sealer
-        self._seconds = seconds
+    sealer: Sealer
+    seconds: float
+    """How long a token lives at most."""
 
     def make(self, principal: Principal, bearer: str, scope: TableScope, now: float) -> str | None:
         """Return a token of the caller for a table; None where it would be of no use.
@@ -58,18 +57,18 @@ class TableTokens:
         That is where the caller's own is about to end, leaves no room in a header, or is good for another table:
         nothing that is made of a table token reaches further or lives longer than it does.
         """
-        expires_at = min(principal.expires_at, now + self._seconds)
+        expires_at = min(principal.expires_at, now + self.seconds)
         if expires_at <= now or not _within(scope, principal.scope):
             return None
         try:
-            return self._sealer.seal(_encode(TableToken(principal.name, scope, expires_at, bearer)))
+            return self.sealer.seal(_encode(TableToken(principal.name, scope, expires_at, bearer)))
         except SealBroken:
             return None
 
     def read(self, token: str, now: float) -> TableToken:
         """Return what the token holds; raise Refused (TOKEN_*) for one that was not made here, or has ended."""
         try:
-            held = _decode(self._sealer.open(token))
+            held = _decode(self.sealer.open(token))
         except SealBroken as broken:
             raise Refused(_REASONS[broken.fault], f"a table token, {broken}") from None
         except msgspec.MsgspecError:

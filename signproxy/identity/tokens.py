@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from signproxy.errors import Reason, Refused
-from signproxy.identity.claims import LEEWAY, REQUIRED, Claims, accept
+from signproxy.identity.claims import accept
 from signproxy.identity.issuer import Issuer
+from signproxy.identity.key_url import KeysUnusable
 from signproxy.identity.keys import MAX_KID, MAX_TRIES, KeySet, VerificationKey
 from signproxy.identity.show import shown
-from signproxy.identity.unusable import KeysUnusable
 from signproxy.model import Principal
 
 MAX_TOKEN = 16 * 1024
@@ -28,7 +28,6 @@ _FORM = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)")
 # RFC 8725, section 3.11: a token made for another purpose (`logout+jwt`, `dpop+jwt` ...) is not an access token.
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
-_OF_CLAIMS = frozenset({Reason.TOKEN_CLAIM, Reason.TOKEN_AUDIENCE, Reason.TOKEN_ISSUER_UNKNOWN})
 _OF_KEY = frozenset({Reason.TOKEN_SIGNATURE, Reason.TOKEN_KEY_UNKNOWN})
 
 
@@ -110,75 +109,38 @@ def verify(
     token: str, unverified: UnverifiedToken, issuer: Issuer, keys: tuple[VerificationKey, ...], now: float
 ) -> Principal:
     """Return the principal of a token that one of the keys verifies; raise Refused for any other."""
-    # What is raised is made here: one that was caught and is kept would be kept by its own traceback.
-    last: tuple[Reason, str] | None = None
+    fault: tuple[Reason, str] | None = None
     for key in keys:
-        try:
-            claims = _verified_claims(token, issuer, key)
-        except Refused as refused:
-            last = refused.reason, refused.detail
-            if refused.reason in _OF_CLAIMS:
-                # PyJWT looks at claims under a good signature alone. Which fault to name first is ours to say.
-                accept(unverified.claims, issuer, now)
-            # Only another key could help; whatever else is wrong with the token stays wrong.
-            if refused.reason not in _OF_KEY:
-                raise
-        else:
-            return accept(claims, issuer, now)
-    raise unknown_key(unverified) if last is None else Refused(*last)
+        fault = _signature_fault(token, issuer, key)
+        if fault is None:
+            return accept(unverified.claims, issuer, now)
+        # Only another key could help; whatever else is wrong with the token stays wrong.
+        if fault[0] not in _OF_KEY:
+            break
+    raise unknown_key(unverified) if fault is None else Refused(*fault)
 
 
-def _verified_claims(token: str, issuer: Issuer, key: VerificationKey) -> Claims:
-    """Return the claims under a signature that verifies."""
+def _signature_fault(token: str, issuer: Issuer, key: VerificationKey) -> tuple[Reason, str] | None:
+    """Return why the key does not verify the token, or None if it does. Claims are judged by `accept` alone."""
     import jwt  # noqa: PLC0415 (loads cryptography: not before a token needs it)
 
     try:
         # `jku`, `x5u`, `jwk` and `x5c` are never read: the key is the one that was configured or fetched.
-        claims: Claims = jwt.decode(
-            token,
-            key=key.material(),
-            algorithms=sorted(key.algorithms.intersection(issuer.algorithms)),
-            audience=issuer.audiences,
-            issuer=issuer.issuer,
-            leeway=LEEWAY,
-            # The times are judged by `accept` alone: PyJWT takes texts and booleans for numbers.
-            options={
-                "require": list(REQUIRED),
-                "verify_exp": False,
-                "verify_nbf": False,
-                "verify_iat": False,
-                "verify_jti": False,
-                "enforce_minimum_key_length": True,
-            },
+        jwt.PyJWS(options={"verify_signature": True, "enforce_minimum_key_length": True}).decode(
+            token, key.material(), sorted(key.algorithms.intersection(issuer.algorithms))
         )
     except KeysUnusable as problem:
-        raise Refused(Reason.TOKEN_KEY_UNKNOWN, str(problem)) from None
+        return Reason.TOKEN_KEY_UNKNOWN, str(problem)
+    except jwt.InvalidSignatureError as error:
+        return Reason.TOKEN_SIGNATURE, type(error).__name__
+    except jwt.InvalidAlgorithmError as error:
+        return Reason.TOKEN_ALGORITHM, type(error).__name__
+    except jwt.InvalidKeyError as error:
+        return Reason.TOKEN_KEY_UNKNOWN, type(error).__name__
     # Besides its own errors PyJWT lets ValueError and TypeError of cryptography through for odd keys and signatures.
     except (jwt.PyJWTError, ValueError, TypeError) as error:
-        raise Refused(_reason_of(error), type(error).__name__) from None
-    return claims
-
-
-def _reason_of(error: Exception) -> Reason:
-    """Return the reason for an error of PyJWT, the most specific first; what is unknown is malformed."""
-    import jwt  # noqa: PLC0415 (see _verified_claims)
-    from jwt.exceptions import InvalidSubjectError  # noqa: PLC0415 (see _verified_claims)
-
-    match error:
-        case jwt.InvalidSignatureError():
-            return Reason.TOKEN_SIGNATURE
-        case jwt.InvalidAlgorithmError():
-            return Reason.TOKEN_ALGORITHM
-        case jwt.InvalidKeyError():
-            return Reason.TOKEN_KEY_UNKNOWN
-        case jwt.InvalidAudienceError():
-            return Reason.TOKEN_AUDIENCE
-        case jwt.InvalidIssuerError():
-            return Reason.TOKEN_ISSUER_UNKNOWN
-        case jwt.MissingRequiredClaimError() | InvalidSubjectError():
-            return Reason.TOKEN_CLAIM
-        case _:
-            return Reason.TOKEN_MALFORMED
+        return Reason.TOKEN_MALFORMED, type(error).__name__
+    return None
 
 
 def _octets(part: str, name: str) -> bytes:

@@ -18,8 +18,7 @@ from typing import NamedTuple, Protocol
 
 from signproxy.audit.segment import ROOT, parse_name
 from signproxy.audit.segments import sealed_below
-from signproxy.shipping.store import ShippingFailed
-from signproxy.shipping.sums import Sums, sums_of
+from signproxy.shipping.store import ShippingFailed, Sums, sums_of
 from signproxy.telemetry.log import get_logger
 
 POLL_SECONDS = 5.0

@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar as ShownExemplar
 from prometheus_client.utils import floatToGoString
 
-from signproxy.telemetry.accepted import MediaRange, ranges_of, weight_by_wildcard
 from signproxy.telemetry.families import Counted, Exemplar, Family, Labels, Sample, Type
 
 _FORMATS = re.compile(
@@ -26,6 +25,7 @@ _FORMATS = re.compile(
     r"(; escaping=(allow-utf-8|underscores|dots|values))?"
 )
 _TEXT, _OPEN_METRICS = "text/plain", "application/openmetrics-text"
+_WEIGHT = re.compile(r"0(?:\.[0-9]*)?|1(?:\.0*)?")
 _UNITS = ("seconds", "bytes")
 
 Encoder = tuple[Callable[[Collector], bytes], str]
@@ -47,15 +47,6 @@ def expose(families: Iterable[Family], snapshot: Iterable[Counted], accept: str)
     return Exposition(content_type, encode(registry))
 
 
-class _Offer(NamedTuple):
-    """A format that is accepted."""
-
-    weight: float
-    rank: int
-    """What decides between equal weights: a named format before a wildcard's, and the newer before the oldest."""
-    encoder: Encoder
-
-
 class SnapshotCollector(Collector):
     """Hands the values of one moment to prometheus_client. `describe` lets the registry refuse names that clash."""
 
@@ -74,14 +65,46 @@ class SnapshotCollector(Collector):
             yield _metric(self._families[counted.name], sorted(counted.samples, key=lambda each: each.labels))
 
 
+class _Range(NamedTuple):
+    """A format, or several, that a header `Accept` names (RFC 9110, section 12.5.1)."""
+
+    media_type: str
+    """In lower case; `text/*` and `*/*` name several."""
+    parameters: str
+    """With their semicolons, and without the weight."""
+    weight: float
+    """From 0, which is not accepted, to 1. One that is no weight counts as if it were not there."""
+
+    @classmethod
+    def of(cls, text: str) -> _Range:
+        media_type, *parameters = text.split(";")
+        weight, kept = 1.0, ""
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() != "q":
+                kept += f";{parameter}"
+            elif _WEIGHT.fullmatch(value.strip()):
+                weight = float(value)
+        return cls(media_type.strip().lower(), kept, weight)
+
+
+class _Offer(NamedTuple):
+    """A format that is accepted."""
+
+    weight: float
+    rank: int
+    """What decides between equal weights: a named format before a wildcard's, and the newer before the oldest."""
+    encoder: Encoder
+
+
 def _encoder(accept: str) -> Encoder:
     """Return the format that is wanted most; Prometheus' older text where none is, or none that is written here."""
-    ranges = ranges_of(accept)
+    ranges = [_Range.of(each) for each in accept.split(",") if each.strip()]
     offers = [*_named(ranges), *_unnamed(ranges)]
     return max(offers, key=lambda offer: (offer.weight, offer.rank)).encoder if offers else choose_encoder("")
 
 
-def _named(ranges: list[MediaRange]) -> Iterator[_Offer]:
+def _named(ranges: list[_Range]) -> Iterator[_Offer]:
     """Yield the formats that are named, in the header's order."""
     for each in ranges:
         if each.media_type in (_TEXT, _OPEN_METRICS) and each.weight:
@@ -97,12 +120,14 @@ def _named(ranges: list[MediaRange]) -> Iterator[_Offer]:
                 yield _Offer(each.weight, 1 if content_type == CONTENT_TYPE_PLAIN_0_0_4 else 2, encoder)
 
 
-def _unnamed(ranges: list[MediaRange]) -> Iterator[_Offer]:
-    """Yield the formats that only a wildcard accepts."""
-    named = {each.media_type for each in ranges}
+def _unnamed(ranges: list[_Range]) -> Iterator[_Offer]:
+    """Yield the formats that only a wildcard accepts, as much as the narrowest one says."""
+    by_type: dict[str, float] = {}
+    for each in ranges:
+        by_type[each.media_type] = max(each.weight, by_type.get(each.media_type, 0.0))
     for rank, (media_type, header) in enumerate(((_OPEN_METRICS, _OPEN_METRICS), (_TEXT, ""))):
-        weight = weight_by_wildcard(ranges, media_type)
-        if media_type not in named and weight:
+        weight = by_type.get(f"{media_type.partition('/')[0]}/*", by_type.get("*/*", 0.0))
+        if media_type not in by_type and weight:
             yield _Offer(weight, rank, choose_encoder(header))
 
 

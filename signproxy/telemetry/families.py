@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -98,6 +98,10 @@ class Counter:
         """Add to the number."""
         self.value += amount
 
+    def sample(self, labels: Labels) -> Sample:
+        """Return what was counted so far."""
+        return Sample(labels, (self.value,), (Exemplar(self.event_id, 1.0),) if self.event_id else ())
+
 
 class Gauge:
     """A number that goes up and down."""
@@ -110,6 +114,10 @@ class Gauge:
     def set(self, value: float) -> None:
         """Replace the number."""
         self.value = value
+
+    def sample(self, labels: Labels) -> Sample:
+        """Return the number of this moment."""
+        return Sample(labels, (self.value,))
 
 
 class Histogram:
@@ -124,97 +132,64 @@ class Histogram:
         self.latest: list[tuple[str, float] | None] = [None] * (len(bounds) + 1)
         """The latest audit event of each bucket and its value, where it is known."""
 
-    def observe(self, value: float) -> None:
-        """Count a value."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
-
-    def observe_event(self, value: float, event_id: str) -> None:
-        """Count a value, and remember the audit event that it belongs to."""
+    def observe(self, value: float, event_id: str = "") -> None:
+        """Count a value, and remember the audit event that it belongs to, where there is one."""
         bucket = bisect_left(self._bounds, value)
         self.counts[bucket] += 1
         self.total += value
-        self.latest[bucket] = (event_id, value)
+        if event_id:
+            self.latest[bucket] = (event_id, value)
+
+    def sample(self, labels: Labels) -> Sample:
+        """Return what was observed so far."""
+        exemplars = tuple(each and Exemplar(*each) for each in self.latest) if any(self.latest) else ()
+        return Sample(labels, (*self.counts, self.total), exemplars)
 
 
-class CounterFamily:
-    """The counters of one name."""
+C = TypeVar("C", Counter, Gauge, Histogram)
 
-    __slots__ = ("_children", "family")
 
-    def __init__(self, family: Family) -> None:
+class ChildFamily(Generic[C]):
+    """The counters, gauges or histograms of one name."""
+
+    def __init__(self, family: Family, make: Callable[[], C]) -> None:
         self.family = family
-        self._children: dict[Labels, Counter] = {}
+        self._make: Callable[[], C] = make
+        self._children: dict[Labels, C] = {}
 
-    def labels(self, *labels: str) -> Counter:
-        """Return the counter with these label values; keep it instead of asking again."""
+    def labels(self, *labels: str) -> C:
+        """Return the child with these label values; keep it instead of asking again."""
         child = self._children.get(labels)
         if child is None:
-            child = _adopt(self.family, self._children, labels, Counter())
+            name, names = self.family.name, self.family.labels
+            if len(labels) != len(names):
+                raise ValueError(f"{name} has the labels {names}, not {len(labels)}")
+            if len(self._children) >= MAX_CHILDREN:
+                raise ValueError(f"{name} has {MAX_CHILDREN} children already: one of its labels is no closed set")
+            child = self._children.setdefault(labels, self._make())
         return child
 
     def samples(self) -> Iterator[Sample]:
-        """Yield what was counted so far."""
+        """Yield the values of this moment."""
         for labels, child in list(self._children.items()):
-            exemplars = (Exemplar(child.event_id, 1.0),) if child.event_id else ()
-            yield Sample(labels, (child.value,), exemplars)
+            yield child.sample(labels)
 
 
-class GaugeFamily:
+CounterFamily = ChildFamily[Counter]
+HistogramFamily = ChildFamily[Histogram]
+
+
+class GaugeFamily(ChildFamily[Gauge]):
     """The gauges of one name."""
-
-    __slots__ = ("_children", "family")
-
-    def __init__(self, family: Family) -> None:
-        self.family = family
-        self._children: dict[Labels, Gauge] = {}
-
-    def labels(self, *labels: str) -> Gauge:
-        """Return the gauge with these label values."""
-        child = self._children.get(labels)
-        if child is None:
-            child = _adopt(self.family, self._children, labels, Gauge())
-        return child
 
     def replace(self, labels: Labels, value: float) -> None:
         """Set one child and forget the others, as an info metric needs it when its label changes."""
         self._children = {}
         self.labels(*labels).set(value)
 
-    def samples(self) -> Iterator[Sample]:
-        """Yield the values of this moment."""
-        for labels, child in list(self._children.items()):
-            yield Sample(labels, (child.value,))
-
-
-class HistogramFamily:
-    """The histograms of one name."""
-
-    __slots__ = ("_children", "family")
-
-    def __init__(self, family: Family) -> None:
-        self.family = family
-        self._children: dict[Labels, Histogram] = {}
-
-    def labels(self, *labels: str) -> Histogram:
-        """Return the histogram with these label values; keep it instead of asking again."""
-        child = self._children.get(labels)
-        if child is None:
-            child = _adopt(self.family, self._children, labels, Histogram(self.family.bounds))
-        return child
-
-    def samples(self) -> Iterator[Sample]:
-        """Yield what was observed so far."""
-        for labels, child in list(self._children.items()):
-            latest = child.latest
-            exemplars = tuple(each and Exemplar(*each) for each in latest) if any(latest) else ()
-            yield Sample(labels, (*child.counts, child.total), exemplars)
-
 
 class ReadFamily:
     """A number that is kept elsewhere and read when it is asked for."""
-
-    __slots__ = ("_read", "family")
 
     def __init__(self, family: Family) -> None:
         self.family = family
@@ -230,50 +205,36 @@ class ReadFamily:
             yield Sample(labels, (value,))
 
 
-AnyFamily = CounterFamily | GaugeFamily | HistogramFamily | ReadFamily
-
 F = TypeVar("F", CounterFamily, GaugeFamily, HistogramFamily, ReadFamily)
-C = TypeVar("C", Counter, Gauge, Histogram)
 
 
 class Registry:
     """Every metric of a process, in the order of their declaration."""
 
-    __slots__ = ("_families",)
-
     def __init__(self) -> None:
-        self._families: dict[str, AnyFamily] = {}
+        self._families: dict[str, CounterFamily | GaugeFamily | HistogramFamily | ReadFamily] = {}
 
-    def counter(self, name: str, text: str, labels: Labels = (), *, stability: Stability = _STABLE) -> CounterFamily:
-        """Declare counters."""
-        return self._add(CounterFamily(Family(name, Type.COUNTER, text, labels, stability)))
+    def counter(self, name: str, text: str, *, stability: Stability = _STABLE) -> CounterFamily:
+        """Declare counters; the names of labels stand behind the name, as in `a_total{op,decision}`."""
+        return self._add(CounterFamily(_family(name, Type.COUNTER, text, stability), Counter))
 
-    def gauge(
-        self, name: str, text: str, labels: Labels = (), *, fold: Fold = Fold.SUM, stability: Stability = _STABLE
-    ) -> GaugeFamily:
+    def gauge(self, name: str, text: str, *, fold: Fold = Fold.SUM, stability: Stability = _STABLE) -> GaugeFamily:
         """Declare gauges."""
-        return self._add(GaugeFamily(Family(name, Type.GAUGE, text, labels, stability, fold)))
+        return self._add(GaugeFamily(_family(name, Type.GAUGE, text, stability, fold), Gauge))
 
     def histogram(
-        self, name: str, text: str, bounds: tuple[float, ...], labels: Labels = (), *, stability: Stability = _STABLE
+        self, name: str, text: str, bounds: tuple[float, ...], *, stability: Stability = _STABLE
     ) -> HistogramFamily:
         """Declare histograms with these upper bounds."""
         if not bounds or list(bounds) != sorted(set(bounds)):
             raise ValueError(f"the bounds of {name} must grow")
-        return self._add(HistogramFamily(Family(name, Type.HISTOGRAM, text, labels, stability, bounds=bounds)))
+        family = _family(name, Type.HISTOGRAM, text, stability, bounds=bounds)
+        return self._add(HistogramFamily(family, lambda: Histogram(bounds)))
 
-    def read(
-        self,
-        name: str,
-        kind: Type,
-        text: str,
-        labels: Labels = (),
-        *,
-        fold: Fold = Fold.SUM,
-        stability: Stability = _STABLE,
-    ) -> ReadFamily:
-        """Declare numbers that are kept elsewhere."""
-        return self._add(ReadFamily(Family(name, kind, text, labels, stability, fold)))
+    def read(self, name: str, text: str, *, fold: Fold = Fold.SUM, stability: Stability = _STABLE) -> ReadFamily:
+        """Declare numbers that are kept elsewhere: counters where the name ends with `_total`, else gauges."""
+        kind = Type.COUNTER if name.partition("{")[0].endswith("_total") else Type.GAUGE
+        return self._add(ReadFamily(_family(name, kind, text, stability, fold)))
 
     def families(self) -> list[Family]:
         """Return what every metric is, for the documentation."""
@@ -289,6 +250,13 @@ class Registry:
             raise ValueError(f"two metrics are called {name}")
         self._families[name] = family
         return family
+
+
+def _family(
+    declared: str, kind: Type, text: str, stability: Stability, fold: Fold = Fold.SUM, bounds: tuple[float, ...] = ()
+) -> Family:
+    name, _, labels = declared.removesuffix("}").partition("{")
+    return Family(name, kind, text, tuple(labels.split(",")) if labels else (), stability, fold, bounds)
 
 
 def add_up(families: Iterable[Family], snapshots: Iterable[tuple[Counted, ...]]) -> tuple[Counted, ...]:
@@ -328,11 +296,3 @@ def _latest(ones: tuple[Exemplar | None, ...], others: tuple[Exemplar | None, ..
         max(one, other, key=lambda each: each.event_id) if one and other else one or other
         for one, other in zip(ones, others, strict=True)
     )
-
-
-def _adopt(family: Family, children: dict[Labels, C], labels: Labels, child: C) -> C:
-    if len(labels) != len(family.labels):
-        raise ValueError(f"{family.name} has the labels {family.labels}, not {len(labels)}")
-    if len(children) >= MAX_CHILDREN:
-        raise ValueError(f"{family.name} has {MAX_CHILDREN} children already: one of its labels is no closed set")
-    return children.setdefault(labels, child)

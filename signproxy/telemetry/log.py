@@ -61,8 +61,6 @@ def never_log(secret: T) -> T:
 class Logger:
     """A named logger, light until it writes its first line."""
 
-    __slots__ = ("_fields",)
-
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
 
@@ -104,8 +102,6 @@ def configure(level: LogThreshold = LogThreshold.INFO, stream: Stream | None = N
 
 
 class _Settings:
-    __slots__ = ("level", "stream")
-
     def __init__(self) -> None:
         self.level = LogThreshold.INFO
         self.stream: Stream | None = None
@@ -152,8 +148,6 @@ def _absent(*packages: str) -> Iterator[None]:
 
 class _Lines:
     """What structlog writes through: one call per level, each a line."""
-
-    __slots__ = ("_stream",)
 
     def __init__(self, stream: Stream | None) -> None:
         self._stream = stream

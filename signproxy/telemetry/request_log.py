@@ -52,14 +52,8 @@ class RequestLine(msgspec.Struct, frozen=True, gc=False):
 class RequestLog:
     """Write lines within their budgets."""
 
-    __slots__ = ("_aside", "_clock", "_every", "_known", "_since", "_suppressed", "_unknown", "_until_next")
-
     def __init__(
-        self,
-        *,
-        allowed_sample: int = 0,
-        suppressed: Counter | None = None,
-        clock: Callable[[], float] = monotonic,
+        self, *, allowed_sample: int = 0, suppressed: Counter | None = None, clock: Callable[[], float] = monotonic
     ) -> None:
         """`allowed_sample`: one of so many served requests is logged; none where it is 0."""
         self._clock = clock
@@ -121,8 +115,6 @@ class RequestLog:
 
 class _Budget:
     """So many lines at once, and so many a second."""
-
-    __slots__ = ("_at", "_burst", "_left", "_rate")
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self._rate = rate

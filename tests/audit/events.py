@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from signproxy.audit.encode import LineEncoder
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_event_id
 
@@ -48,3 +51,9 @@ def decoded(lines: bytes) -> list[AuditEvent]:
     """Return the events of whole JSON lines; fail if a line is none."""
     assert not lines or lines.endswith(b"\n")
     return [msgspec.json.decode(line, type=AuditEvent) for line in lines.splitlines()]
+
+
+def encoded(boot_id: str, events: Iterable[tuple[int, float, AuditEvent]]) -> bytes:
+    """Return the lines of events with their numbers and times, as the trail writes them."""
+    encoder = LineEncoder(boot_id)
+    return b"".join([encoder.line(*event) for event in events])

@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from signproxy.audit.encode import LineEncoder
 from signproxy.audit.ids import new_boot_id
 from signproxy.audit.segments import SegmentSettings, SegmentSink
 from signproxy.audit.verify import AuditFinding, CheckedSegment, check_chain, check_segment, segments
-from tests.audit.events import an_event
+from tests.audit.events import an_event, encoded
 from tests.audit.sinks import events_in, segment_files
 
 DAY = 1_795_000_000.0
@@ -29,7 +28,6 @@ class Life:
         self.sealed: list[Path] = []
         made = SegmentSettings(directory, instance, "1.0", **settings)
         self.sink = SegmentSink(made, self.sealed.append)
-        self._encoder = LineEncoder(self.boot_id)
         self._seq = 0
 
     def lines(self, count: int, **changes: object) -> bytes:
@@ -38,7 +36,7 @@ class Life:
         for _ in range(count):
             self._seq += 1
             events.append((self._seq, DAY + self._seq / 1000, an_event(**changes)))
-        return self._encoder.encode(events)
+        return encoded(self.boot_id, events)
 
     def write(self, count: int, **changes: object) -> bytes:
         """Write the next lines."""

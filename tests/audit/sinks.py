@@ -6,13 +6,14 @@ import errno
 import os
 import resource
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from signproxy.audit.segment import ROOT, SUFFIX, parse_name
 from signproxy.audit.segments import SegmentSettings, SegmentSink
-from signproxy.audit.sink import AuditSink, FileSink, MemorySink, StdoutSink
+from signproxy.audit.sink import AuditSink, FileSink, StdoutSink
 from signproxy.audit.unpack import TornError, lines_of
 
 
@@ -25,6 +26,41 @@ def file_size_limit(limit: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class MemorySink:
+    """Keep lines in memory. `failure` makes writes fail and `gate` blocks them while it is cleared."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.rest: float | None = None
+        self.writes: list[int] = []
+        self.flushes = 0
+        self.reopened = 0
+        self.closed = False
+        self.failure: OSError | None = None
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def write(self, batch: bytes, count: int) -> None:
+        """Keep the lines, or fail as told."""
+        self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        self.lines += batch.splitlines(keepends=True)
+        self.writes.append(count)
+
+    def flush(self) -> None:
+        """Count the call."""
+        self.flushes += 1
+
+    def reopen(self) -> None:
+        """Count the call."""
+        self.reopened += 1
+
+    def close(self) -> None:
+        """Remember the call."""
+        self.closed = True
 
 
 class FileRig:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import monotonic
+
 import pytest
 
 from signproxy.audit.budget import (
@@ -9,7 +12,6 @@ from signproxy.audit.budget import (
     EVENTS_PER_CALLER,
     EVENTS_PER_WINDOW,
     OVER_LIMIT,
-    CallerBudget,
     RefusalBudget,
 )
 from signproxy.audit.event import AuditEvent, Kind, Verdict
@@ -30,7 +32,7 @@ class Clock:
 def test_the_first_sixty_of_a_minute_are_events_of_their_own() -> None:
     """An operator who debugs a client needs to see its refusals, not a count."""
     budget = RefusalBudget()
-    assert [budget.take() for _ in range(62)] == [True] * EVENTS_PER_WINDOW + [False, False]
+    assert [budget.take(refusal()) for _ in range(62)] == [True] * EVENTS_PER_WINDOW + [False, False]
     assert EVENTS_PER_WINDOW == 60
 
 
@@ -47,11 +49,11 @@ def test_a_new_window_has_a_new_budget() -> None:
     """A flood yesterday must not hide today's refusals."""
     clock = Clock()
     budget = RefusalBudget(events=1, clock=clock)
-    assert (budget.take(), budget.take()) == (True, False)
+    assert (budget.take(refusal()), budget.take(refusal())) == (True, False)
     clock.now += 60
     budget.settle()
     assert not budget.is_over
-    assert (budget.take(), budget.take()) == (True, False)
+    assert (budget.take(refusal()), budget.take(refusal())) == (True, False)
 
 
 def test_what_was_put_aside_becomes_one_event_per_kind_and_reason() -> None:
@@ -89,7 +91,11 @@ def _too_much(principal: str, reason: str = "rate_limited") -> AuditEvent:
     return an_event(principal=principal, issuer=issuer, decision=Verdict.DENY, reason=reason, http_status=429)
 
 
-def _ask(budget: CallerBudget, event: AuditEvent) -> bool:
+def callers_budget(clock: Callable[[], float] = monotonic) -> RefusalBudget:
+    return RefusalBudget(EVENTS_PER_CALLER, callers=CALLERS_PER_WINDOW, clock=clock)
+
+
+def _ask(budget: RefusalBudget, event: AuditEvent) -> bool:
     """Do what the trail does; say whether it became an event of its own."""
     taken = budget.take(event)
     if not taken:
@@ -105,7 +111,7 @@ def test_what_is_refused_for_its_amount_has_a_budget() -> None:
 
 def test_the_first_refusals_of_each_caller_are_events_and_the_others_one() -> None:
     """An operator has to see whose job runs wild and from where; thousands of lines say no more than five."""
-    budget = CallerBudget()
+    budget = callers_budget()
     assert [_ask(budget, _too_much("idp/a")) for _ in range(1000)] == [True] * EVENTS_PER_CALLER + [False] * 995
     # Another one's flood does not hide it.
     assert [_ask(budget, _too_much("idp/b")) for _ in range(8)] == [True] * EVENTS_PER_CALLER + [False] * 3
@@ -126,7 +132,7 @@ def test_the_first_refusals_of_each_caller_are_events_and_the_others_one() -> No
 def test_a_new_window_is_new_for_every_caller() -> None:
     """Yesterday's flood must not hide today's."""
     clock = Clock()
-    budget = CallerBudget(clock=clock)
+    budget = callers_budget(clock)
     for _ in range(EVENTS_PER_CALLER + 1):
         _ask(budget, _too_much("idp/a"))
     over = [budget.is_over]
@@ -140,7 +146,7 @@ def test_a_new_window_is_new_for_every_caller() -> None:
 
 def test_an_issuers_many_callers_are_told_apart_up_to_a_bound() -> None:
     """A stranger who makes up identities could fill memory and disk with them."""
-    budget = CallerBudget()
+    budget = callers_budget()
     callers = [f"idp/{number}" for number in range(10 * CALLERS_PER_WINDOW)]
     own = sum(_ask(budget, _too_much(caller)) for _ in range(EVENTS_PER_CALLER + 2) for caller in callers)
     assert own == CALLERS_PER_WINDOW * EVENTS_PER_CALLER
@@ -154,7 +160,7 @@ def test_an_issuers_many_callers_are_told_apart_up_to_a_bound() -> None:
 
 def test_counts_that_are_put_aside_again_stay_their_callers() -> None:
     """The disk may be full when a window ends; whose flood it was must survive that."""
-    budget = CallerBudget()
+    budget = callers_budget()
     for _ in range(EVENTS_PER_CALLER + 7):
         _ask(budget, _too_much("idp/a"))
     for event in budget.settle():

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signproxy.audit import encode
-from signproxy.audit.encode import LineEncoder, cut
+from signproxy.audit.encode import cut
 from signproxy.audit.event import MAX_TEXT_BYTES, MAX_USER_AGENT_BYTES, SCHEMA, AuditEvent, Kind, Verdict, rfc3339
 from signproxy.errors import Reason
-from tests.audit.events import an_event, decoded, refusal
+from tests.audit.events import an_event, decoded, encoded, refusal
 
 AT = 1_800_000_000.25
 
 
 def lines_of(*events: AuditEvent) -> bytes:
-    return LineEncoder("BOOT").encode([(seq, AT, event) for seq, event in enumerate(events, 1)])
+    return encoded("BOOT", [(seq, AT, event) for seq, event in enumerate(events, 1)])
 
 
 def line_of(event: AuditEvent) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def test_what_every_reader_relies_on_is_always_there() -> None:
 )
 def test_times_have_microseconds_and_sort_as_text(at: float, expected: str) -> None:
     """Mixed precision breaks both sorting and Spark's timestamp format."""
-    (event,) = decoded(LineEncoder("BOOT").encode([(1, at, refusal())]))
+    (event,) = decoded(encoded("BOOT", [(1, at, refusal())]))
     assert event.ts == expected
     assert datetime.fromisoformat(event.ts).tzinfo == UTC
 
@@ -191,16 +190,3 @@ def test_a_line_of_another_schema_is_not_taken_for_ours() -> None:
     other = lines_of(refusal()).replace(SCHEMA.encode(), b"signproxy.audit/2")
     with pytest.raises(msgspec.ValidationError):
         decoded(other)
-
-
-@pytest.mark.parametrize(
-    ("events", "pieces"), ((0, 0), (1, 1), (64, 1), (65, 2), (512, 8), (513, 8), (4_096, 8), (4_097, 8))
-)
-def test_many_events_are_encoded_in_pieces(monkeypatch: pytest.MonkeyPatch, events: int, pieces: int) -> None:
-    """Connections waited up to four milliseconds while a batch was encoded; in too many pieces it would never be."""
-    turns: list[float] = []
-    monkeypatch.setattr(encode, "sleep", turns.append)
-    batch = [(number, 1_790_000_000.0 + number / 1000, an_event()) for number in range(events)]
-    written = LineEncoder("boot").encode(batch)
-    assert [event.seq for event in decoded(written)] == list(range(events))
-    assert turns == [0] * max(0, pieces - 1)

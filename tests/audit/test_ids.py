@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from time import sleep
 
 import pytest
@@ -61,7 +62,7 @@ def test_ids_of_one_millisecond_differ_and_sort(monkeypatch: pytest.MonkeyPatch,
     """A burst within a millisecond is where a time-ordered id has only its count."""
     set_clock(monkeypatch, START)
     ids._source.renew()
-    first, counter = new_event_id(), ids._source.moment.counter
+    first, counter = new_event_id(), ids._source.moment[2]
     assert first.endswith("000000")
     for _ in range(number - 2):
         next(counter)
@@ -78,7 +79,7 @@ def test_an_exhausted_millisecond_borrows_the_next(monkeypatch: pytest.MonkeyPat
     ids._source.renew()
     last = new_event_id()
     end_ns, prefix, _ = ids._source.moment
-    ids._source.moment = ids._Moment(end_ns, prefix, iter((2**30 - 1, 2**30)))
+    ids._source.moment = (end_ns, prefix, iter((2**30 - 1, 2**30)))
     highest, borrowed = new_event_id(), new_event_id()
     assert last < highest < borrowed
     assert highest.endswith("ZZZZZZ")
@@ -128,17 +129,19 @@ def test_threads_never_get_the_same_id() -> None:
 @pytest.mark.usefixtures("fresh_source")
 def test_threads_that_meet_a_new_millisecond_begin_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun twice, its counts would be given out twice."""
-    make = ids._Source._moment_of
+    begun: list[Iterator[int]] = []
 
-    def slowly(source: ids._Source, now_ns: int) -> ids._Moment:
+    def slowly() -> Iterator[int]:
         sleep(0.01)
-        return make(source, now_ns)
+        begun.append(count())
+        return begun[-1]
 
-    monkeypatch.setattr(ids._Source, "_moment_of", slowly)
-    later = ids._source.moment.end_ns + 10 * MILLISECOND
+    monkeypatch.setattr(ids, "count", slowly)
+    set_clock(monkeypatch, ids._source.moment[0] + 10 * MILLISECOND)
     with ThreadPoolExecutor(8) as pool:
-        moments = list(pool.map(ids._source.advance, [later] * 8))
-    assert {id(moment) for moment in moments} == {id(ids._source.moment)}
+        made = list(pool.map(lambda _: new_event_id(), range(8)))
+    assert begun == [ids._source.moment[2]]
+    assert sorted(each[20:] for each in made) == [f"{number:06d}" for number in range(8)]
 
 
 def test_a_forked_process_has_a_random_part_of_its_own() -> None:

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 import yaml
 
-from signproxy.audit.trail import BATCH_SECONDS, FLUSH_SECONDS, STALL_SECONDS
 from signproxy.audit.unpack import lines_of
+from signproxy.audit.writer import BATCH_SECONDS, FLUSH_SECONDS, STALL_SECONDS
 from signproxy.config.settings import AuditSettings, Settings
 from signproxy.gate.backpressure import MOST_SECONDS
 from signproxy.telemetry.metrics import all_metrics

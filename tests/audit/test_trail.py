@@ -14,16 +14,18 @@ from typing import NoReturn
 
 import pytest
 
-from signproxy.audit import budget as budget_module
 from signproxy.audit import trail as trail_module
+from signproxy.audit import writer as writer_module
 from signproxy.audit.budget import RefusalBudget
 from signproxy.audit.event import AuditEvent, Kind, Verdict, to_the_second
-from signproxy.audit.sink import FileSink, MemorySink, StdoutSink
-from signproxy.audit.trail import BATCH_EVENTS, AuditTrail
+from signproxy.audit.sink import FileSink, StdoutSink
+from signproxy.audit.trail import AuditTrail
 from signproxy.audit.trail_state import OnError
+from signproxy.audit.writer import BATCH_EVENTS
 from signproxy.errors import Reason, Refused
 from tests.audit.events import an_event, decoded, refusal
-from tests.audit.sinks import file_size_limit
+from tests.audit.sinks import MemorySink, file_size_limit
+from tests.waiting import blocked_until
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -31,8 +33,8 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probe a broken sink every few milliseconds; how long the pauses are is no part of the promise."""
-    monkeypatch.setattr(trail_module, "FIRST_RETRY_SECONDS", 0.005)
-    monkeypatch.setattr(trail_module, "LAST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(writer_module, "FIRST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(writer_module, "LAST_RETRY_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -66,14 +68,6 @@ def start(memory: MemorySink) -> Iterator[Start]:
         trail.close(5)
 
 
-def eventually(condition: Callable[[], object]) -> None:
-    """Wait until something that another thread brings about is there."""
-    until = monotonic() + 20
-    while not condition():
-        assert monotonic() < until, "it never came"
-        sleep(0.001)
-
-
 def events_in(sink: MemorySink) -> list[AuditEvent]:
     return decoded(b"".join(sink.lines))
 
@@ -102,9 +96,9 @@ def test_a_single_event_does_not_wait_for_others(start: Start, memory: MemorySin
     """An operator who looks at the trail of a quiet sidecar wants to see the last request."""
     trail = start()
     trail.accept(an_event())
-    eventually(lambda: memory.lines)
+    blocked_until(lambda: memory.lines)
     trail.accept(an_event())
-    eventually(lambda: len(memory.lines) == 2)
+    blocked_until(lambda: len(memory.lines) == 2)
     assert trail.state.healthy
 
 
@@ -115,7 +109,7 @@ def test_a_burst_is_written_in_batches(start: Start, memory: MemorySink) -> None
     for _ in range(3 * BATCH_EVENTS):
         trail.accept(an_event())
     memory.gate.set()
-    eventually(lambda: len(memory.lines) == 3 * BATCH_EVENTS)
+    blocked_until(lambda: len(memory.lines) == 3 * BATCH_EVENTS)
     assert max(memory.writes) <= BATCH_EVENTS
     assert len(memory.writes) <= 5
 
@@ -151,7 +145,7 @@ def test_events_that_wait_are_written_though_no_more_come(start: Start) -> None:
     for _ in range(3):
         trail.accept(an_event())
         sleep(0.06)
-    eventually(lambda: len(sink.lines) == 3)
+    blocked_until(lambda: len(sink.lines) == 3)
     assert trail.state.queued == 0
 
 
@@ -169,9 +163,9 @@ def test_it_is_told_when_half_of_the_queue_is_full(start: Start, memory: MemoryS
     assert all(trail.accept(an_event()) for _ in range(8))
     assert (told, trail.state.problem, trail.is_behind) == ([11], "the queue is full", True)
     memory.gate.set()
-    eventually(lambda: not trail.is_behind)
+    blocked_until(lambda: not trail.is_behind)
     memory.gate.clear()
-    eventually(lambda: trail.accept(an_event()) and len(told) == 2)
+    blocked_until(lambda: trail.accept(an_event()) and len(told) == 2)
 
 
 def test_it_is_told_before_the_queue_is_full_beside_places_that_are_kept(start: Start, memory: MemorySink) -> None:
@@ -191,7 +185,7 @@ def test_it_is_told_before_the_queue_is_full_beside_places_that_are_kept(start: 
     for _ in range(11):
         trail.fulfil(an_event())
     memory.gate.set()
-    eventually(lambda: not trail.is_behind)
+    blocked_until(lambda: not trail.is_behind)
     assert trail._reserved == 0
 
 
@@ -219,7 +213,7 @@ def test_it_is_told_again_once_something_was_written(start: Start, memory: Memor
     fill(trail, memory, 20)
     assert told == [11]
     memory.gate.set()
-    eventually(lambda: not trail._queue and not trail._in_hand)
+    blocked_until(lambda: not trail._queue and not trail._writer.in_hand)
     fill(trail, memory, 20)
     assert told == [11, 11]
 
@@ -244,7 +238,7 @@ def test_a_trail_that_does_not_write_is_not_behind(
     start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests would wait for a disk that is full, instead of being refused at once."""
-    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(writer_module, "STALL_SECONDS", 0.2)
     trail = start(limit=20)
     fill(trail, memory, 11)
     was = [trail.is_behind]
@@ -252,7 +246,7 @@ def test_a_trail_that_does_not_write_is_not_behind(
     was.append(trail.is_behind)
     memory.failure = FULL
     memory.gate.set()
-    eventually(lambda: trail.state.errors)
+    blocked_until(lambda: trail.state.errors)
     was.append(trail.is_behind)
     memory.failure = None
     trail.close(5)
@@ -261,10 +255,10 @@ def test_a_trail_that_does_not_write_is_not_behind(
 
 def test_what_was_written_is_flushed_soon(start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without further requests the last events of a machine that loses power must be on its disk."""
-    monkeypatch.setattr(trail_module, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(writer_module, "FLUSH_SECONDS", 0.05)
     trail = start()
     trail.accept(an_event())
-    eventually(lambda: memory.flushes)
+    blocked_until(lambda: memory.flushes)
 
 
 def test_each_boot_has_a_number_line_of_its_own(memory: MemorySink) -> None:
@@ -287,7 +281,7 @@ def test_closing_uses_its_time_to_repair(start: Start, memory: MemorySink) -> No
     trail = start()
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: trail.state.errors > 0)
+    blocked_until(lambda: trail.state.errors > 0)
     threading.Timer(0.1, lambda: setattr(memory, "failure", None)).start()
     assert trail.close(10) == 0
     assert len(memory.lines) == 1
@@ -327,7 +321,7 @@ def test_after_a_failed_write_nothing_is_accepted_until_one_succeeds(start: Star
     trail = start()
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: trail.state.errors >= 3)
+    blocked_until(lambda: trail.state.errors >= 3)
     assert trail.state.problem == "No space left on device"
     assert not trail.state.healthy
     for _ in range(4):
@@ -336,7 +330,7 @@ def test_after_a_failed_write_nothing_is_accepted_until_one_succeeds(start: Star
         assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
         assert caught.value.detail == "No space left on device"
     memory.failure = None
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.accept(an_event())
     trail.close(5)
     assert trail.state.refused == 4
@@ -352,7 +346,7 @@ def test_a_failed_batch_is_not_lost(start: Start, memory: MemorySink) -> None:
         trail.accept(event)
     memory.failure = FULL
     memory.gate.set()
-    eventually(lambda: trail.state.errors >= 2)
+    blocked_until(lambda: trail.state.errors >= 2)
     memory.failure = None
     trail.close(10)
     assert [event.event_id for event in events_in(memory)] == [event.event_id for event in sent]
@@ -364,12 +358,12 @@ def test_requests_that_were_turned_away_leave_one_event_per_kind(start: Start, m
     trail = start()
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     for kind in (Kind.SIGN, Kind.SIGN, Kind.CONFIG):
         with pytest.raises(Refused):
             trail.accept(an_event(kind=kind))
     memory.failure = None
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     trail.accept(an_event())
     trail.close(5)
     _, *aside, last = events_in(memory)
@@ -397,7 +391,7 @@ def fill(trail: AuditTrail, memory: MemorySink, limit: int) -> None:
     """Block the writer with one event in its hands, and accept as many as the queue holds."""
     memory.gate.clear()
     assert trail.accept(an_event())
-    eventually(lambda: trail._in_hand == 1)
+    blocked_until(lambda: trail._writer.in_hand == 1)
     assert all(trail.accept(an_event()) for _ in range(limit))
 
 
@@ -412,7 +406,7 @@ def test_a_full_queue_refuses_and_opens_again(start: Start, memory: MemorySink) 
         trail.accept(an_event())
     assert (caught.value.reason, caught.value.detail) == (Reason.AUDIT_UNAVAILABLE, "the queue is full")
     memory.gate.set()
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.accept(an_event())
     trail.close(5)
     assert [event.count for event in events_in(memory)] == [1] * 11 + [2, 1]
@@ -422,16 +416,16 @@ def test_a_write_that_never_returns_is_a_problem(
     start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe that is not read fails no write: without a limit in time a whole queue would be served unrecorded."""
-    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.05)
+    monkeypatch.setattr(writer_module, "STALL_SECONDS", 0.05)
     trail = start()
     memory.gate.clear()
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     assert "takes longer" in trail.state.problem
     with pytest.raises(Refused):
         trail.accept(an_event())
     memory.gate.set()
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.accept(an_event())
 
 
@@ -442,14 +436,14 @@ def test_a_clock_that_is_put_forward_makes_no_write_late(
     trail = start()
     memory.gate.clear()
     trail.accept(an_event())
-    eventually(lambda: trail._stalled_after < float("inf"))
+    blocked_until(lambda: trail._writer.stalled_after < float("inf"))
     monkeypatch.setattr(trail_module, "time", lambda: time() + 7_200)
     assert trail.accept(an_event())
     assert trail.reserve(Kind.FORWARD, ("r1", 1))
     trail.fulfil(an_event())
     assert trail.state.healthy
     memory.gate.set()
-    eventually(lambda: trail.state.written == 3)
+    blocked_until(lambda: trail.state.written == 3)
     assert trail.state.refused == 0
 
 
@@ -468,8 +462,8 @@ class SlowToFlush(MemorySink):
 
 def test_a_slow_flush_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that fills the disk's cache must not stop every engine; the queue bounds what it costs."""
-    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.02)
-    monkeypatch.setattr(trail_module, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(writer_module, "STALL_SECONDS", 0.02)
+    monkeypatch.setattr(writer_module, "FLUSH_SECONDS", 0.0)
     sink = SlowToFlush()
     trail = AuditTrail(sink, limit=100)
     trail.start()
@@ -497,15 +491,15 @@ class FullOnFlush(MemorySink):
 
 def test_a_flush_that_fails_is_a_problem(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some disks report that they are full only when asked to keep what they took."""
-    monkeypatch.setattr(trail_module, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(writer_module, "FLUSH_SECONDS", 0.05)
     sink = FullOnFlush()
     trail = start(sink=sink)
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     with pytest.raises(Refused):
         trail.accept(an_event())
     sink.full = False
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.accept(an_event())
 
 
@@ -520,7 +514,7 @@ def test_a_writer_that_ended_refuses_for_good(start: Start) -> None:
     """A fault in a sink must not end in requests that are not recorded."""
     trail = start(sink=FaultySink())
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     assert "LookupError" in trail.state.problem
     with pytest.raises(Refused):
         trail.accept(an_event())
@@ -542,9 +536,9 @@ def test_closing_does_not_wait_for_a_disk_that_stays_full(start: Start) -> None:
     """The orchestrator kills what does not end in time, and then nothing at all is orderly."""
     trail = start(sink=FullOnFlush())
     trail.accept(an_event())
-    eventually(lambda: trail.state.written == 1)
+    blocked_until(lambda: trail.state.written == 1)
     assert trail.close(0.05) == 0
-    eventually(lambda: not trail._thread.is_alive())
+    blocked_until(lambda: not trail._writer._thread.is_alive())
     assert trail.state.errors > 0
 
 
@@ -567,7 +561,7 @@ def test_allow_keeps_serving_and_shows_the_hole(start: Start, memory: MemorySink
     assert trail.state.dropped == dropped
     assert not trail.state.healthy
     memory.failure = None
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.accept(an_event())
     trail.close(5)
     numbers = [event.seq for event in events_in(memory)]
@@ -580,7 +574,7 @@ def test_allow_goes_on_taking_while_writes_fail(start: Start, memory: MemorySink
     trail = start(OnError.ALLOW)
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     assert all(trail.accept(an_event()) for _ in range(50))
     memory.failure = None
     trail.close(5)
@@ -589,11 +583,11 @@ def test_allow_goes_on_taking_while_writes_fail(start: Start, memory: MemorySink
 
 def test_allow_serves_through_a_stuck_write(start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stuck pipe is a reason for `allow`, not against it."""
-    monkeypatch.setattr(trail_module, "STALL_SECONDS", 0.02)
+    monkeypatch.setattr(writer_module, "STALL_SECONDS", 0.02)
     trail = start(OnError.ALLOW, limit=20)
     memory.gate.clear()
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     taken = [trail.accept(an_event()) for _ in range(30)]
     assert (taken.count(True), taken.count(False)) == (20, 10)
 
@@ -643,12 +637,12 @@ def test_a_refusal_for_too_much_never_fails(start: Start, memory: MemorySink) ->
     trail = start()
     memory.failure = FULL
     assert trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     for _ in range(50):
         assert trail.accept(_too_much())
     assert trail.state.refused == 0
     memory.failure = None
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.close(5.0) == 0
     assert sum(event.count for event in events_in(memory) if event.reason == "rate_limited") == 50
 
@@ -657,15 +651,15 @@ def test_counts_of_callers_are_written_when_their_window_ends(
     start: Start, memory: MemorySink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flood that stopped would be told of at the end of the process, days later."""
-    monkeypatch.setattr(budget_module, "EVENTS_PER_CALLER", 1)
+    monkeypatch.setattr(trail_module, "EVENTS_PER_CALLER", 1)
     trail = start()
     for _ in range(3):
         trail.accept(_too_much())
     trail.roll()
-    eventually(lambda: len(events_in(memory)) == 1)
+    blocked_until(lambda: len(events_in(memory)) == 1)
     trail._callers._ends = 0.0
     trail.roll()
-    eventually(lambda: len(events_in(memory)) == 2)
+    blocked_until(lambda: len(events_in(memory)) == 2)
     assert events_in(memory)[1].count == 2
 
 
@@ -674,12 +668,12 @@ def test_an_anonymous_refusal_never_fails(start: Start, memory: MemorySink) -> N
     trail = start()
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     for _ in range(3):
         trail.accept_anonymous(refusal())
     assert trail.state.refused == 0
     memory.failure = None
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     trail.close(5)
     assert sum(event.count for event in events_in(memory) if event.reason == "token_missing") == 3
 
@@ -709,14 +703,14 @@ def test_a_full_disk_stops_the_trail_and_tears_nothing(start: Start, tmp_path: P
     trail = start(sink=FileSink(path))
     for _ in range(10):
         trail.accept(an_event())
-    eventually(lambda: trail.state.written == 10)
+    blocked_until(lambda: trail.state.written == 10)
     with file_size_limit(path.stat().st_size + 1000):
         for _ in range(40):
             trail.accept(an_event())
-        eventually(lambda: trail.state.errors >= 3)
+        blocked_until(lambda: trail.state.errors >= 3)
         assert trail.state.problem == "File too large"
         decoded(path.read_bytes())
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.close(10) == 0
     assert [event.seq for event in decoded(path.read_bytes())] == list(range(1, 51))
 
@@ -739,7 +733,7 @@ def test_a_blocked_pipe_never_blocks_the_caller(start: Start) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    eventually(lambda: trail.state.queued == 0)
+    blocked_until(lambda: trail.state.queued == 0)
     assert trail.close(10) == 0
     os.close(writing)
     reader.join(10)
@@ -769,7 +763,7 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     repository = Path(__file__).parents[2]
     with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, cwd=repository) as process:
         try:
-            eventually(lambda: path.exists() and path.stat().st_size > 100_000)
+            blocked_until(lambda: path.exists() and path.stat().st_size > 100_000)
         finally:
             process.kill()
     sink = FileSink(path)
@@ -830,7 +824,7 @@ def test_places_come_back(start: Start, memory: MemorySink) -> None:
         for _ in range(places):
             trail.fulfil(an_event())
         kept += places
-        eventually(lambda: not trail.state.queued)
+        blocked_until(lambda: not trail.state.queued)
     assert trail.accept(an_event())
     assert trail.close(10) == 0
     events = events_in(memory)
@@ -844,14 +838,14 @@ def test_no_place_is_kept_while_nothing_can_be_written(start: Start, memory: Mem
     assert trail.reserve(Kind.FORWARD, POLICY)
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     with pytest.raises(Refused) as caught:
         trail.reserve(Kind.FORWARD, POLICY)
     assert caught.value.detail == "No space left on device"
     # What has its place keeps it.
     trail.fulfil(an_event(event_id="kept"))
     memory.failure = None
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.reserve(Kind.FORWARD, POLICY)
     trail.fulfil(an_event(event_id="later"))
     assert trail.close(10) == 0
@@ -866,7 +860,7 @@ def test_where_errors_are_allowed_a_request_is_served_without_a_place(start: Sta
     trail = start(OnError.ALLOW, limit=2)
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     assert trail.reserve(Kind.FORWARD, POLICY)
     assert trail.reserve(Kind.FORWARD, POLICY)
     assert not trail.reserve(Kind.FORWARD, POLICY)
@@ -907,7 +901,7 @@ def test_a_place_that_is_not_used_is_given_back(start: Start, memory: MemorySink
     trail.fulfil(an_event())
     memory.failure = FULL
     trail.accept(an_event())
-    eventually(lambda: not trail.state.healthy)
+    blocked_until(lambda: not trail.state.healthy)
     memory.failure = None
-    eventually(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     assert trail.close(10) == 0

@@ -5,26 +5,27 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
 
-from signproxy.audit import trail as trail_module
+from signproxy.audit import writer as writer_module
 from signproxy.audit.segments import SegmentSettings, SegmentSink, Sync, sealed_below
 from signproxy.audit.trail import AuditTrail
 from signproxy.audit.trail_state import OnError
 from signproxy.errors import Refused
 from tests.audit.events import an_event
 from tests.audit.segment_rig import content, faults, findings, sequence
+from tests.waiting import blocked_until
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flush and retry soon; how long the pauses are is no part of the promise."""
     for name, seconds in (("FLUSH_SECONDS", 0.05), ("FIRST_RETRY_SECONDS", 0.005), ("LAST_RETRY_SECONDS", 0.02)):
-        monkeypatch.setattr(trail_module, name, seconds)
+        monkeypatch.setattr(writer_module, name, seconds)
 
 
 class Trails:
@@ -48,13 +49,6 @@ def trails(tmp_path: Path) -> Iterator[Trails]:
         trail.close(5)
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = monotonic() + 20
-    while not condition():
-        assert monotonic() < end
-        sleep(0.01)
-
-
 def test_an_end_in_order_leaves_nothing_to_prove(trails: Trails) -> None:
     """After each restart the trail would look as if the process had been killed."""
     trail = trails.start()
@@ -69,9 +63,9 @@ def test_a_quiet_server_seals_its_segment(trails: Trails) -> None:
     """The last events of an evening would be shipped with the first of the morning."""
     trail = trails.start(max_seconds=0.2)
     trail.accept(an_event())
-    until(lambda: len(sealed_below(trails.directory)) == 1)
+    blocked_until(lambda: len(sealed_below(trails.directory)) == 1)
     trail.accept(an_event())
-    until(lambda: len(sealed_below(trails.directory)) == 2)
+    blocked_until(lambda: len(sealed_below(trails.directory)) == 2)
     assert faults(trails.directory) == set()
 
 
@@ -79,9 +73,9 @@ def test_a_rotation_does_not_wait_for_an_event(trails: Trails) -> None:
     """The operator who asked for it copies the directory next."""
     trail = trails.start()
     trail.accept(an_event())
-    until(lambda: trail.state.written)
+    blocked_until(lambda: trail.state.written)
     trail.reopen()
-    until(lambda: sealed_below(trails.directory))
+    blocked_until(lambda: sealed_below(trails.directory))
 
 
 def test_the_lag_tells_what_a_crash_of_the_machine_would_lose(trails: Trails, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +97,7 @@ def test_the_lag_tells_what_a_crash_of_the_machine_would_lose(trails: Trails, mo
     assert trail.accept(an_event())
     assert trail.state.healthy
     hangs.set()
-    until(lambda: trail.state.unsafe_seconds == 0)
+    blocked_until(lambda: trail.state.unsafe_seconds == 0)
 
 
 def test_a_slow_disk_refuses_once_the_queue_is_full(trails: Trails, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +120,7 @@ def test_a_slow_disk_refuses_once_the_queue_is_full(trails: Trails, monkeypatch:
     # What is in the queue, and the batch in hand.
     assert refused >= 1000 - 2 * 256
     hangs.set()
-    until(lambda: not trail.state.queued)
+    blocked_until(lambda: not trail.state.queued)
     assert trail.accept(an_event())
     trail.close(5)
     assert faults(trails.directory) == set()
@@ -139,7 +133,7 @@ def test_a_disk_that_fails_for_a_while_leaves_a_trail_that_is_whole(
     """The repair would cost the evidence of before, or leave a hole that was not counted."""
     trail = trails.start(on_error)
     trail.accept(an_event())
-    until(lambda: trail.state.written)
+    blocked_until(lambda: trail.state.written)
     with monkeypatch.context() as broken:
 
         def fails(*_: object) -> int:
@@ -147,7 +141,7 @@ def test_a_disk_that_fails_for_a_while_leaves_a_trail_that_is_whole(
 
         broken.setattr(os, "pwrite", fails)
         trail.accept(an_event())
-        until(lambda: not trail.state.healthy)
+        blocked_until(lambda: not trail.state.healthy)
         assert trail.state.problem == "Read-only file system"
         if on_error is OnError.DENY:
             with pytest.raises(Refused):
@@ -155,7 +149,7 @@ def test_a_disk_that_fails_for_a_while_leaves_a_trail_that_is_whole(
         else:
             for _ in range(300):
                 trail.accept(an_event())
-    until(lambda: trail.state.healthy)
+    blocked_until(lambda: trail.state.healthy)
     trail.accept(an_event())
     assert trail.close(5) == 0
     assert faults(trails.directory) == ({"LOST"} if trail.state.dropped else set())
@@ -168,14 +162,14 @@ def test_a_disk_that_is_full_to_the_end_does_not_hold_up_the_end(
     """Kubelet would kill the server before it has let go of anything else; what is there stays readable."""
     trail = trails.start()
     trail.accept(an_event())
-    until(lambda: trail.state.written)
+    blocked_until(lambda: trail.state.written)
 
     def fails(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", fails)
     trail.accept(an_event())
-    until(lambda: trail.state.errors)
+    blocked_until(lambda: trail.state.errors)
     began = monotonic()
     assert trail.close(0.5) == 1
     assert monotonic() - began < 5

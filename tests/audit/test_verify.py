@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from signproxy.audit import unpack
-from signproxy.audit.encode import LineEncoder
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.audit.segment import SegmentStart, line_of
@@ -23,6 +22,7 @@ from signproxy.audit.trailer import TAIL, read_trailer
 from signproxy.audit.unpack import MAX_CUT, MAX_LINE, MAX_RAW, MIN_LINE, TornError, lines_of
 from signproxy.audit.verify import TrailFault, Weight, check_segment
 from signproxy.config.settings import AuditSettings
+from tests.audit.events import encoded
 from tests.audit.segment_rig import Life, faults, findings, rewritten
 
 NAMED = "has a name that says something else than its first line"
@@ -178,7 +178,6 @@ def test_a_segment_that_was_made_anew_breaks_the_chain(tmp_path: Path) -> None:
     life, paths = three(tmp_path)
     other = Life(tmp_path / "other")
     other.boot_id = life.boot_id
-    other._encoder._boot_id = life.boot_id
     other.skip(3)
     other.sink._boot_id, other.sink._number = life.boot_id, 1
     trailer = read_trailer(paths[0].read_bytes()[-TAIL:])
@@ -404,5 +403,5 @@ def test_no_honest_line_is_short() -> None:
     least = AuditEvent(
         event_id=new_event_id(), kind=Kind.ISSUE, decision=Verdict.DENY, reason="x", policy_rev="", http_status=0
     )
-    for line in (line_of(start), LineEncoder(boot_id).encode([(1, 0.0, least)])):
+    for line in (line_of(start), encoded(boot_id, [(1, 0.0, least)])):
         assert len(line) > MIN_LINE, line

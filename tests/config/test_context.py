@@ -92,5 +92,5 @@ def test_a_secret_that_ends_with_the_process_is_told(text: str, told: str, tmp_p
     (tmp_path / "secret").write_bytes(b"x" * 32)
     (tmp_path / "secret").chmod(0o600)
     found = loaded(tmp_path, f"policy: {{path: {tmp_path}}}\n{text.replace('FILE', 'secret')}")
-    findings = [finding for finding in advice(found) if finding.path == "context.secret_files"]
-    assert [finding.problem.startswith(told) for finding in findings] == ([True] if told else [])
+    findings = [finding for finding in advice(found) if finding.where[-1] == "context.secret_files"]
+    assert [finding.what.startswith(told) for finding in findings] == ([True] if told else [])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from signproxy.config import mounts
-from signproxy.config.mounts import frozen_mounts
+from signproxy.config import advice
+from signproxy.config.advice import frozen_mounts
 
 CONFIG_MAP = "/var/lib/kubelet/pods/1/volumes/kubernetes.io~configmap/settings"
 VERSION = "..2026_01_01_00_00_00.123456789"
@@ -75,12 +75,12 @@ def test_the_root_is_no_such_mount(tmp_path: Path) -> None:
 
 def test_a_system_without_the_list_is_none_to_warn_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start on macOS would fail for a warning."""
-    monkeypatch.setattr(mounts, "MOUNTS", tmp_path / "none")
+    monkeypatch.setattr(advice, "MOUNTS", tmp_path / "none")
     assert [*frozen_mounts([tmp_path])] == []
 
 
 def test_the_kernel_s_own_list_is_read(tmp_path: Path) -> None:
     """The form that the test thinks of may not be the kernel's."""
     assert [*frozen_mounts([tmp_path])] == []
-    assert dict(mounts._mounts(mounts.MOUNTS.read_text()))["/"]
+    assert dict(advice._mounts(advice.MOUNTS.read_text()))["/"]
     assert os.sep == "/"

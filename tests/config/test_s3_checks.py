@@ -190,7 +190,7 @@ def test_keys_that_no_other_sidecar_opens_are_worth_a_word(tmp_path: Path) -> No
 
     def said(s3: str) -> list[str]:
         file.write_text(settings_text(s3))
-        return [finding.problem for finding in advice(load_settings(file, {})) if "secret" in finding.path]
+        return [finding.what for finding in advice(load_settings(file, {})) if "secret" in finding.where[-1]]
 
     assert said("enabled: true") == [
         "without one, issued S3 keys are nothing to this sidecar after a restart, and to any other"
@@ -237,6 +237,6 @@ def test_clients_are_told_an_address_that_leads_there_or_none(tmp_path: Path, s3
     assert settings.s3.client_url == url
     behind = "upstreams: {lake: {uri: 'http://127.0.0.1:1'}}\n"
     file.write_text(settings_text(s3) + behind)
-    said = [finding.path for finding in advice(load_settings(file, {}))]
+    said = [finding.where[-1] for finding in advice(load_settings(file, {}))]
     assert ("s3.public_url" in said) is (s3.startswith("enabled: true") and not url)
-    assert "s3.public_url" not in [finding.path for finding in advice(settings)]
+    assert "s3.public_url" not in [finding.where[-1] for finding in advice(settings)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
 import pytest
 
 from signproxy.credentials.credentials import Credentials
@@ -41,10 +38,3 @@ def reason_of(store: CredentialStore, bucket: str = "sales") -> str:
         store.current(LAKE, bucket)
     assert caught.value.reason is Reason.CREDENTIALS_UNAVAILABLE
     return caught.value.detail
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """Wait for what a background task brings about."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - conditions of all kinds, none of which has an event
-            await asyncio.sleep(0.001)

@@ -134,7 +134,7 @@ def test_a_binding_that_no_storage_uses_is_only_a_warning() -> None:
     """A policy that drops a storage must still load, or nothing could ever be revoked that way."""
     bindings = [binding(), binding("lakee"), binding("archive")]
     assert check_bindings([storage()], bindings) == []
-    assert [(found.path, found.problem) for found in unused_bindings([storage()], bindings)] == [
+    assert [(found.where[-1], found.what) for found in unused_bindings([storage()], bindings)] == [
         ("storages.lakee", "the policy has no storage 'lakee' (did you mean 'lake'?)"),
         ("storages.archive", "the policy has no storage 'archive'"),
     ]

@@ -46,6 +46,7 @@ from tests.credentials.services import (
     sts,
 )
 from tests.credentials.values import storage
+from tests.waiting import until
 
 KEY = key("one")
 NEXT = key("two")
@@ -650,9 +651,7 @@ async def test_a_program_that_hangs_is_ended_with_what_it_started(
     failed = await failure()
     assert (failed.kind, failed.detail) == (FailureKind.TIMEOUT, "credential_process")
     child = int((aws_home / "child").read_text())
-    async with asyncio.timeout(20):
-        while _alive(child):  # noqa: ASYNC110 - another process ends, and sends no event
-            await asyncio.sleep(0.01)
+    await until(lambda: not _alive(child))
 
 
 def _alive(pid: int) -> bool:
@@ -673,9 +672,7 @@ async def test_a_service_that_hangs_holds_a_few_threads_at_most(
     provider = ChainProvider()
     await provider.initialize({})
     asking = [asyncio.create_task(provider.get(storage(), SessionScope("lake", ""))) for _ in range(3 * LIMIT)]
-    async with asyncio.timeout(20):
-        while len(service.seen) < LIMIT:  # noqa: ASYNC110 - the server counts in threads of its own
-            await asyncio.sleep(0.01)
+    await until(lambda: len(service.seen) >= LIMIT)
     for task in asking:
         task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
@@ -683,9 +680,7 @@ async def test_a_service_that_hangs_holds_a_few_threads_at_most(
     assert len(ours) == LIMIT
     # They end by themselves, with the connection, and the next question is answered.
     service.released.set()
-    async with asyncio.timeout(20):
-        while any(thread.is_alive() for thread in ours):  # noqa: ASYNC110 - threads tell no loop
-            await asyncio.sleep(0.01)
+    await until(lambda: not any(thread.is_alive() for thread in ours))
     service.answer = sts(giving(source), token=TOKEN)
     assert held(await provider.get(storage(), SessionScope("lake", "")))[0] == KEY.key_id
 

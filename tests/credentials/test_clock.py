@@ -14,8 +14,9 @@ from signproxy.credentials.slot import JITTER, _spread
 from signproxy.credentials.store import CredentialStore
 from tests.credentials.memory import SECRET, MemoryProvider
 from tests.credentials.services import Answer, Service, container, key
-from tests.credentials.stores import LAKE, NOW, Clock, eventually, key_id, reason_of, session
+from tests.credentials.stores import LAKE, NOW, Clock, key_id, reason_of, session
 from tests.credentials.values import binding, storage
+from tests.waiting import LoopClock, turns, until
 
 CHAIN = "signproxy.credentials.chain:ChainProvider"
 
@@ -39,7 +40,7 @@ async def test_a_step_forward_leads_to_a_refresh_at_once(
     made[0].answers = [session("MORNING", 10 * 3600)]
     clock.now += 8 * 3600
     assert "expired" in reason_of(store)
-    await eventually(lambda: not store.states[0].problem and store.states[0].expires_at)
+    await until(lambda: not store.states[0].problem and store.states[0].expires_at)
     assert key_id(store) == "MORNING"
     assert len(made[0].scopes) == 3
 
@@ -55,7 +56,9 @@ async def test_a_clock_that_runs_ahead_does_not_hammer_the_service(
     monkeypatch.setattr(slot_module, "LAST_RETRY_SECONDS", 60.0)
     asked = len(made[0].scopes)
     clock.now += 2 * 3600
-    await asyncio.sleep(0.5)
+    passing = LoopClock()
+    for _ in range(50):
+        await passing.move(0.01)
     # After 0, 0.05, 0.15, 0.35 s; and each pause may be a fifth shorter.
     assert 1 <= len(made[0].scopes) - asked <= 6
     assert "compare this machine's clock" in store.states[0].problem
@@ -75,7 +78,7 @@ async def test_a_step_back_does_not_bring_the_dead_to_life(
     await store.refresh()
     clock.now -= 3600
     assert key_id(store) == "SHORT"
-    await eventually(lambda: store.states[0].expires_at == 0.0)
+    await until(lambda: store.states[0].expires_at == 0.0)
     assert "no route" in reason_of(store)
     assert store.expiries == {("lake",): 0.0}
 
@@ -89,7 +92,7 @@ async def test_a_step_back_does_not_put_off_the_refresh(
     made[0].answers = [session("FIRST", 3600), session("SECOND", 7200)]
     await store.refresh()
     clock.now -= 3600
-    await eventually(lambda: key_id(store) == "SECOND")
+    await until(lambda: key_id(store) == "SECOND")
 
 
 async def test_a_clock_that_stands_far_behind_does_not_put_off_the_refresh(
@@ -142,7 +145,7 @@ async def test_failures_are_visible_while_everything_still_works(
     assert state.expires_at == NOW + 3600
     assert key_id(store) == "HELD"
     made[0].answers = [session("NEXT", 3600)]
-    await eventually(lambda: not store.states[0].problem)
+    await until(lambda: not store.states[0].problem)
     (state,) = store.states
     assert (state.refreshed_at, state.failures) == (NOW + 12, 0)
 
@@ -154,10 +157,10 @@ async def test_a_refresh_sees_what_changed_before_it_was_asked_for(
     await store.start([LAKE], [binding()])
     made[0].gate.clear()
     first = asyncio.create_task(store.refresh())
-    await eventually(lambda: len(made[0].scopes) == 2)
+    await until(lambda: len(made[0].scopes) == 2)
     # The file changes now; two that notice share one more question.
     later = [asyncio.create_task(store.refresh()) for _ in range(2)]
-    await asyncio.sleep(0.01)
+    await turns()
     made[0].gate.set()
     await asyncio.gather(first, *later)
     assert len(made[0].scopes) == 3
@@ -220,7 +223,7 @@ async def test_with_short_lived_credentials_a_service_is_asked_as_often_as_neede
     asked = len(made[0].scopes)
     for _ in range(10_000):
         store.current(LAKE, "sales")
-    await asyncio.sleep(0.05)
+    await turns()
     assert len(made[0].scopes) == asked
 
 

@@ -12,8 +12,9 @@ from signproxy.credentials.slot import RefreshResult
 from signproxy.credentials.store import CredentialStore
 from signproxy.errors import ProviderInvalid
 from tests.credentials.memory import MemoryProvider
-from tests.credentials.stores import LAKE, Clock, eventually, key_id, reason_of, session
+from tests.credentials.stores import LAKE, Clock, key_id, reason_of, session
 from tests.credentials.values import binding, memory, storage
+from tests.waiting import until
 
 
 def alive() -> list[str]:
@@ -133,7 +134,7 @@ async def test_a_new_storage_without_credentials_does_not_hold_up_the_others(
         )
         assert key_id(store) == "OLD"
         assert "no route" in {state.storage: state.problem for state in store.states}["new"]
-    await eventually(lambda: store.expiries["new",] > 0)
+    await until(lambda: store.expiries["new",] > 0)
 
 
 async def test_a_preparation_that_is_given_up_leaves_nothing_behind(
@@ -149,7 +150,7 @@ async def test_a_preparation_that_is_given_up_leaves_nothing_behind(
 
     monkeypatch.setattr(MemoryProvider, "get", hanging)
     preparing = asyncio.create_task(store.prepare([LAKE], [binding(provider=memory(id="NEW"))]))
-    await eventually(lambda: len(made) == 2 and len(alive()) > tasks)
+    await until(lambda: len(made) == 2 and len(alive()) > tasks)
     preparing.cancel()
     await asyncio.gather(preparing, return_exceptions=True)
     assert [each.closed for each in made] == [0, 1]

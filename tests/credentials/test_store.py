@@ -15,8 +15,9 @@ from signproxy.credentials.store import CredentialStore
 from signproxy.errors import ProviderInvalid, Refused
 from tests.credentials.contract import ProviderContract
 from tests.credentials.memory import SECRET, MemoryProvider
-from tests.credentials.stores import LAKE, NOW, Clock, eventually, key_id, reason_of, session
+from tests.credentials.stores import LAKE, NOW, Clock, key_id, reason_of, session
 from tests.credentials.values import binding, memory, storage
+from tests.waiting import turns, until
 
 
 class TestFakeKeepsTheContract(ProviderContract):
@@ -142,7 +143,7 @@ async def test_a_provider_that_breaks_its_contract_serves_nothing(
     assert (state.expires_at, problem in state.problem) == (0.0, True)
     # It is asked again, and what it then has is served.
     made[0].answers = []
-    await eventually(lambda: not store.states[0].problem)
+    await until(lambda: not store.states[0].problem)
     assert key_id(store) == "X"
 
 
@@ -168,7 +169,7 @@ async def test_a_session_is_replaced_before_it_ends(
     made[0].answers = [session("FIRST", 100), session("SECOND", 100), session("THIRD", 3600)]
     await store.refresh()
     # The clock of the store stands still: nothing has expired when the next one is there.
-    await eventually(lambda: key_id(store) == "THIRD")
+    await until(lambda: key_id(store) == "THIRD")
     assert made[0].answers == [session("THIRD", 3600)]
 
 
@@ -221,7 +222,7 @@ async def test_an_error_keeps_what_is_still_good(
     clock.now += 100
     assert "OSError: no route" in reason_of(store)
     made[0].answers = [session("NEXT", 1000)]
-    await eventually(lambda: not store.states[0].problem)
+    await until(lambda: not store.states[0].problem)
     assert key_id(store) == "NEXT"
 
 
@@ -256,7 +257,7 @@ async def test_two_hundred_refreshes_at_once_ask_once(store: CredentialStore, ma
     asked = len(made[0].scopes)
     made[0].gate.clear()
     refreshes = [asyncio.create_task(store.refresh()) for _ in range(200)]
-    await asyncio.sleep(0.01)
+    await turns()
     # Meanwhile the old ones are served.
     assert key_id(store) == "AKID-lake"
     made[0].gate.set()
@@ -274,7 +275,7 @@ async def test_a_provider_that_never_answers_is_asked_again(
     await store.refresh()
     assert store.states[0].problem.startswith("TimeoutError")
     made[0].gate.set()
-    await eventually(lambda: not store.states[0].problem)
+    await until(lambda: not store.states[0].problem)
 
 
 async def test_a_storage_expires_with_the_first_of_its_credentials(
@@ -377,7 +378,7 @@ async def test_closing_forgets_the_credentials_and_ends_every_task(
     await store.start([LAKE], [binding(buckets={"hr": memory(id="HR")})])
     made[0].gate.clear()
     asking = asyncio.create_task(store.refresh())
-    await asyncio.sleep(0.005)
+    await turns()
     await store.aclose()
     await asyncio.gather(asking, return_exceptions=True)
     assert "not bound" in reason_of(store)

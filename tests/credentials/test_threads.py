@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from signproxy.credentials.threads import LIMIT, Threads
+from tests.waiting import turns, until
 
 NAME = "signproxy-credentials"
 
@@ -36,10 +37,8 @@ async def test_no_more_than_the_limit_run_at_once() -> None:
         gate.wait(20)
 
     asking = [asyncio.create_task(threads.run(call)) for _ in range(3 * LIMIT)]
-    async with asyncio.timeout(20):
-        while len(running) < LIMIT:  # noqa: ASYNC110 - threads tell no loop
-            await asyncio.sleep(0.001)
-    await asyncio.sleep(0.01)
+    await until(lambda: len(running) >= LIMIT)
+    await turns()
     assert (len(running), len(set(ours()) - set(before))) == (LIMIT, LIMIT)
     gate.set()
     await asyncio.gather(*asking)
@@ -50,11 +49,11 @@ async def test_a_call_that_was_given_up_keeps_its_place_until_it_ends() -> None:
     """Else a service that hangs would get one more thread with every retry."""
     threads, gate = Threads(limit=1), threading.Event()
     given_up = asyncio.create_task(threads.run(lambda: gate.wait(20)))
-    await asyncio.sleep(0.01)
+    await turns()
     given_up.cancel()
     await asyncio.gather(given_up, return_exceptions=True)
     waiting = asyncio.create_task(threads.run(lambda: "next"))
-    await asyncio.sleep(0.01)
+    await turns()
     assert not waiting.done()
     gate.set()
     assert await waiting == "next"
@@ -103,7 +102,7 @@ def test_an_answer_after_the_end_of_the_loop_is_dropped() -> None:
 
     async def main() -> None:
         asking = asyncio.create_task(Threads().run(call))
-        await asyncio.sleep(0.01)
+        await turns()
         asking.cancel()
 
     before = ours()

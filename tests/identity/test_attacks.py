@@ -48,7 +48,7 @@ def no_crypto(monkeypatch: pytest.MonkeyPatch) -> None:
     def reached(*_arguments: object) -> Principal:
         raise AssertionError("a signature was checked")
 
-    monkeypatch.setattr(module, "_verified_claims", reached)
+    monkeypatch.setattr(module, "_signature_fault", reached)
 
 
 def hmac_token(header: dict[str, object], secret: bytes, payload: dict[str, object] | None = None) -> str:

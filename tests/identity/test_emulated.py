@@ -412,7 +412,7 @@ def test_another_installation_makes_other_secrets_of_the_same_id() -> None:
     assert one.derive(one.kid, name) != two.derive(two.kid, name)
     assert one.derive(two.kid, name) is None
     assert len(one.derive(one.kid, name) or b"") == 32
-    with pytest.raises(ValueError, match="nothing to derive from"):
+    with pytest.raises(ValueError, match="nothing to seal, derive or mark with"):
         Deriver((), Purpose.S3_SECRET)
 
 

@@ -17,8 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from signproxy.identity import fetch as module
 from signproxy.identity.fetch import MAX_DOCUMENT, Fetched, Trust, fetch
-from signproxy.identity.key_url import FetchReach, check_address, parse_key_url
-from signproxy.identity.unusable import KeysUnusable
+from signproxy.identity.key_url import FetchReach, KeysUnusable, check_address, parse_key_url
 from tests.identity.rig import KeyServer, ec_key, pem, private_pem
 
 

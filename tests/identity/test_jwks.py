@@ -17,8 +17,7 @@ from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.fetch import Fetched, Trust
 from signproxy.identity.issuer import Discovery, Issuer, SharedSecret
 from signproxy.identity.jwks import COOL_DOWN, HASTE, MAX_REFRESH, MAX_STALE, MIN_REFRESH, RemoteKeys
-from signproxy.identity.key_url import KeyUrl
-from signproxy.identity.unusable import KeysUnusable
+from signproxy.identity.key_url import KeysUnusable, KeyUrl
 from tests.identity.rig import (
     SECRET,
     Answer,

@@ -7,8 +7,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed448, x25519
 
 from signproxy.errors import Reason
+from signproxy.identity.key_url import KeysUnusable
 from signproxy.identity.keys import MAX_KEYS, MAX_KID, MAX_RSA_BITS, KeySet, parse_jwks, public_key
-from signproxy.identity.unusable import KeysUnusable
 from tests.identity.rig import (
     KeyServer,
     authenticator,

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.identity.peer import Peer
-from signproxy.identity.pod_caller import LOOK_SECONDS, PodIdentity, TokenFile
+from signproxy.identity.pod_caller import LOOK_SECONDS, Peer, PodIdentity, TokenFile
 from signproxy.model import Principal
 from tests.identity.rig import Clock
 

@@ -17,8 +17,7 @@ from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import IssuedKey, Parts
 from signproxy.identity.issuer import SharedSecret
 from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
-from signproxy.identity.peer import Peer
-from signproxy.identity.pod_caller import PodIdentity, TokenFile
+from signproxy.identity.pod_caller import Peer, PodIdentity, TokenFile
 from signproxy.identity.s3_caller import REMEMBERED, Caller, How, S3Callers
 from signproxy.identity.table_token import TableTokens
 from signproxy.model import KeyScope, TableScope
@@ -88,10 +87,14 @@ def test_a_signature_with_an_issued_key_names_its_holder() -> None:
     by = believed()
     key = key_of(by)
     caller = found(callers(by), signed(key, target="/acme-lake?list-type=2&prefix=a%20b", payload="abc"))
-    assert (caller.principal.name, caller.principal.key_scope, caller.how) == ("corp/alice", SALES, How.EMULATED)
+    assert (caller.subject.caller.name, caller.subject.caller.key_scope, caller.how) == (
+        "corp/alice",
+        SALES,
+        How.EMULATED,
+    )
     assert (caller.raw_query, caller.payload) == ("list-type=2&prefix=a%20b", "abc")
     assert caller.seed is not None
-    assert caller.principal.expires_at == NOW + 600
+    assert caller.subject.caller.expires_at == NOW + 600
 
 
 def test_a_presigned_url_names_its_holder_and_is_taken_out_of_the_query() -> None:
@@ -111,7 +114,7 @@ def test_a_signature_for_a_region_without_a_store_is_refused(form: Callable[...,
     key = key_of(by)
     here = S3Callers(emulated(by), by, bearer=False, pod=None, regions=frozenset({"mars-north-1"}))
     assert refused(here, form(key)) is Reason.SCOPE_MISMATCH
-    assert found(S3Callers(emulated(by), by, bearer=False, pod=None), form(key)).principal.name == "corp/alice"
+    assert found(S3Callers(emulated(by), by, bearer=False, pod=None), form(key)).subject.caller.name == "corp/alice"
 
 
 @pytest.mark.parametrize("form", (signed, presigned))
@@ -122,7 +125,7 @@ def test_another_secret_is_refused(form: Callable[..., Sent]) -> None:
     wrong = IssuedKey(key.access_key_id, other.secret_access_key, key.session_token, key.expires_at)
     who = callers(by)
     assert refused(who, form(wrong)) is Reason.SIGNATURE_MISMATCH
-    assert found(who, form(key)).principal.name == "corp/alice"
+    assert found(who, form(key)).subject.caller.name == "corp/alice"
     # And once the key is remembered.
     assert refused(who, form(wrong)) is Reason.SIGNATURE_MISMATCH
 
@@ -135,7 +138,7 @@ def test_a_key_of_two_parts_names_its_holder(form: Callable[..., Sent]) -> None:
     who = callers(by)
     for _ in range(2):  # And once the key is remembered.
         caller = found(who, form(key))
-        assert (caller.principal.name, caller.principal.key_scope) == ("corp/alice", SALES)
+        assert (caller.subject.caller.name, caller.subject.caller.key_scope) == ("corp/alice", SALES)
     other = msgspec.structs.replace(key, secret_access_key=key_of(by).secret_access_key)
     assert refused(who, form(other)) is Reason.SIGNATURE_MISMATCH
     both = msgspec.structs.replace(key, session_token=key_of(by).session_token)
@@ -172,7 +175,7 @@ def test_the_parts_of_two_keys_make_none(form: Callable[..., Sent]) -> None:
     narrow, wide = key_of(by), key_of(by, None)
     who = callers(by)
     for key in (narrow, wide):
-        assert found(who, form(key)).principal.key_scope == (SALES if key is narrow else None)
+        assert found(who, form(key)).subject.caller.key_scope == (SALES if key is narrow else None)
     mixed = IssuedKey(narrow.access_key_id, narrow.secret_access_key, wide.session_token, NOW)
     assert refused(who, form(mixed)) is Reason.ACCESS_KEY_UNKNOWN
 
@@ -194,7 +197,7 @@ def test_a_key_ends_when_it_says() -> None:
     by = believed(clock)
     who = callers(by)
     key = key_of(by, seconds=60)
-    assert found(who, signed(key)).principal.name == "corp/alice"
+    assert found(who, signed(key)).subject.caller.name == "corp/alice"
     clock.now = NOW + 60
     assert refused(who, signed(key, now=clock.now), now=clock.now) is Reason.KEY_EXPIRED
     # A URL ends with its key, however long it says that it is good for.
@@ -206,7 +209,7 @@ def test_what_was_remembered_ends_with_its_issuer() -> None:
     by = believed()
     who = callers(by)
     key = key_of(by)
-    assert found(who, signed(key)).principal.name == "corp/alice"
+    assert found(who, signed(key)).subject.caller.name == "corp/alice"
     by.commit(by.prepare((issuer(SharedSecret(SECRET[::-1]), name="other"),)))
     assert refused(who, signed(key)) is Reason.ACCESS_KEY_UNKNOWN
 
@@ -216,16 +219,16 @@ def test_what_is_left_of_its_roles_is_judged_at_once() -> None:
     by = authenticator(issuer(roles_claim="roles", roles=("etl", "admin")))
     key = emulated(by).issue(principal(by, token(claims(roles=["etl", "admin"]))), None, 600, NOW)
     who = callers(by)
-    assert found(who, signed(key)).principal.roles == ("etl", "admin")
+    assert found(who, signed(key)).subject.caller.roles == ("etl", "admin")
     by.commit(by.prepare((issuer(roles_claim="roles", roles=("etl",)),)))
-    assert found(who, signed(key)).principal.roles == ("etl",)
+    assert found(who, signed(key)).subject.caller.roles == ("etl",)
 
 
 def test_a_holder_is_one_value_for_as_long_as_nothing_changes() -> None:
     """What the gate remembers of a caller would never be found again, and each request judged from the beginning."""
     by = believed()
     who, key = callers(by), key_of(by)
-    assert found(who, signed(key)).principal is found(who, signed(key, target="/acme-lake/other")).principal
+    assert found(who, signed(key)).subject.caller is found(who, signed(key, target="/acme-lake/other")).subject.caller
 
 
 def test_strangers_leave_nothing_behind() -> None:
@@ -248,7 +251,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in keys:
         found(who, signed(key))
     assert [parts[0] for parts in who._proved] == [key.access_key_id for key in keys[2:]]
-    assert found(who, signed(keys[0])).principal.name == "corp/alice"
+    assert found(who, signed(keys[0])).subject.caller.name == "corp/alice"
     assert REMEMBERED * 3 * 1024 < 16 * 1024 * 1024
 
 
@@ -300,7 +303,7 @@ def test_what_counts_is_there_once(name: str) -> None:
     twice = sent._replace(headers=(*sent.headers, (name, dict(sent.headers)[name])))
     assert refused(callers(by), twice) is Reason.AUTHORIZATION_MALFORMED
     harmless = sent._replace(headers=(*sent.headers, ("accept", "a"), ("accept", "b")))
-    assert found(callers(by), harmless).principal.name == "corp/alice"
+    assert found(callers(by), harmless).subject.caller.name == "corp/alice"
 
 
 def test_the_token_that_a_key_was_issued_for_goes_to_the_catalog() -> None:
@@ -322,7 +325,7 @@ def test_a_catalog_is_shown_the_token_inside_a_table_token() -> None:
     by = authenticator(issuer(), table_tokens=tokens)
     limited = by.table_token(principal(by, token()), token(), TableScope("lake", "ns", "t"))
     caller = found(callers(by), plain(("authorization", f"Bearer {limited}")))
-    assert (caller.bearer, caller.principal.scope) == (token(), TableScope("lake", "ns", "t"))
+    assert (caller.bearer, caller.subject.caller.scope) == (token(), TableScope("lake", "ns", "t"))
 
 
 # -- bearer tokens
@@ -333,9 +336,9 @@ def test_a_bearer_token_names_its_caller(scheme: str) -> None:
     """Clients with a header of their own could not call."""
     who = callers(believed())
     caller = found(who, plain(("authorization", f"{scheme} {token()}"), target="/b?list-type=2"))
-    assert (caller.principal.name, caller.how, caller.raw_query) == ("corp/alice", How.BEARER, "list-type=2")
+    assert (caller.subject.caller.name, caller.how, caller.raw_query) == ("corp/alice", How.BEARER, "list-type=2")
     assert (caller.seed, caller.payload, caller.hoisted, caller.bearer) == (None, "", (), token())
-    assert found(who, plain(("authorization", f"Bearer {STATIC}"))).principal.name == "static/robot"
+    assert found(who, plain(("authorization", f"Bearer {STATIC}"))).subject.caller.name == "static/robot"
 
 
 @pytest.mark.parametrize("shown", (token(), STATIC))
@@ -388,7 +391,7 @@ async def test_keys_of_an_issuer_are_asked_for_where_they_are_missing() -> None:
         )
         assert not isinstance(caller, Caller)
         told = await caller
-        assert (told.principal.name, told.how, told.raw_query) == ("corp/alice", How.BEARER, "x")
+        assert (told.subject.caller.name, told.how, told.raw_query) == ("corp/alice", How.BEARER, "x")
         assert told.bearer == shown
         await by.aclose()
 
@@ -420,7 +423,7 @@ def test_a_foreign_key_names_no_principal() -> None:
 def test_within_the_pod_a_caller_that_shows_nothing_of_ours_is_the_pod(sent: Sent, tmp_path: Path) -> None:
     """Clients that have to be given some key could not use the pod's identity."""
     caller = found(callers(believed(), pod_file(tmp_path)), sent, LOCAL)
-    assert (caller.principal.name, caller.how, caller.seed) == ("static/pod", How.POD, None)
+    assert (caller.subject.caller.name, caller.how, caller.seed) == ("static/pod", How.POD, None)
     assert caller.bearer == POD
 
 
@@ -428,8 +431,8 @@ def test_a_better_identity_wins_over_the_pods(tmp_path: Path) -> None:
     """All callers in the pod would have the same rights, whatever they show."""
     by = believed()
     who = callers(by, pod_file(tmp_path))
-    assert found(who, signed(key_of(by)), LOCAL).principal.name == "corp/alice"
-    assert found(who, plain(("authorization", f"Bearer {STATIC}")), LOCAL).principal.name == "static/robot"
+    assert found(who, signed(key_of(by)), LOCAL).subject.caller.name == "corp/alice"
+    assert found(who, plain(("authorization", f"Bearer {STATIC}")), LOCAL).subject.caller.name == "static/robot"
 
 
 def test_an_empty_session_token_is_none() -> None:

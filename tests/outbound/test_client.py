@@ -17,6 +17,7 @@ from pytest_aiohttp.plugin import AiohttpServer
 from signproxy.outbound.client import PoolLimits, Timeouts, http_client
 from signproxy.outbound.tls import client_tls, no_tls
 from tests.authority import Authority
+from tests.waiting import until
 
 PATIENT = Timeouts(5.0, 5.0, 5.0)
 
@@ -149,8 +150,7 @@ async def test_a_connection_that_is_not_to_be_had_is_given_up(aiohttp_server: Ai
     server = await aiohttp_server(scene.app)
     async with http_client(no_tls(), Timeouts(0.05, 5.0), PoolLimits(1)) as client:
         first = asyncio.ensure_future(client.get(server.make_url("/")))
-        while not scene.asked:  # noqa: ASYNC110 - the server does not tell
-            await asyncio.sleep(0.001)
+        await until(lambda: scene.asked)
         with pytest.raises(TimeoutError):
             await client.get(server.make_url("/"))
         first.cancel()

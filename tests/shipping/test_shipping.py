@@ -6,7 +6,7 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,12 @@ from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Reason, Refused, SettingsInvalid
 from signproxy.shipping import shipper as shipper_module
 from signproxy.shipping.shipper import Shipper
-from signproxy.shipping.store import SegmentStore, ShippingFailed, Target
-from signproxy.shipping.sums import sums_of
+from signproxy.shipping.store import SegmentStore, ShippingFailed, Target, sums_of
 from tests.audit.segment_rig import Life, faults
 from tests.audit.sinks import segment_files
 from tests.authority import Authority
 from tests.shipping.strict_store import BUCKET, Fault, StrictStore, answers, hangs_up, strict_store, works
+from tests.waiting import turns, until
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +40,6 @@ async def store() -> AsyncIterator[StrictStore]:
 
 def client(store: StrictStore, prefix: str = "prod/eu=1/") -> SegmentStore:
     return SegmentStore(Target("lake", BUCKET, prefix), lambda: [store.storage], store.credentials)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what threads and files do wakes nothing
-            await asyncio.sleep(0.01)
 
 
 def ship(directory: Path, store: StrictStore) -> Shipper:
@@ -293,7 +287,7 @@ async def test_a_seal_is_heard_of_at_once(tmp_path: Path, store: StrictStore, mo
     """A pod that ends hard a second later takes the segment along."""
     monkeypatch.setattr(shipper_module, "POLL_SECONDS", 1000.0)
     shipper = ship(tmp_path, store)
-    await asyncio.sleep(0.05)
+    await turns()
     path = Life(tmp_path).rotate()
     await asyncio.to_thread(shipper.sealed, path)
     await until(lambda: shipper.state.shipped == 1)

@@ -10,8 +10,7 @@ import pytest
 from signproxy.credentials.provider import Binding, ProviderSpec
 from signproxy.credentials.registry import ProviderRegistry
 from signproxy.credentials.store import CredentialStore
-from signproxy.shipping.store import SegmentStore, ShippingFailed, Target
-from signproxy.shipping.sums import sums_of
+from signproxy.shipping.store import SegmentStore, ShippingFailed, Target, sums_of
 from tests.audit.segment_rig import Life
 from tests.credentials.services import key as key_pair
 from tests.credentials.services import last_session, serving, sts

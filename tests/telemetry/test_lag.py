@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from signproxy.telemetry.lag import LoopLag
+from signproxy.telemetry.process import LoopLag
 
 TICK = 0.01
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
 from signproxy.telemetry import lines
 from signproxy.telemetry.lines import LineWriter
+from tests.waiting import blocked_until
 
 WAIT = 30.0
 
@@ -37,13 +36,6 @@ class Reader:
         return self.taken.decode()
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_lines_arrive_whole_and_in_order() -> None:
     """Half a line is no JSON, and a reader throws it away."""
     reader = Reader()
@@ -64,7 +56,7 @@ def test_a_reader_that_stands_still_holds_nothing_up() -> None:
     writer.flush()
     writer.close(0)
     reader.open.set()
-    eventually(lambda: "were not written" in reader.text)
+    blocked_until(lambda: "were not written" in reader.text)
     assert '"count":500' in reader.text
 
 
@@ -75,7 +67,7 @@ def test_a_reader_that_is_gone_costs_its_lines_and_nothing_else(monkeypatch: pyt
     reader.gone = True
     writer = LineWriter(2, write=reader.take)
     writer.write("lost\n")
-    eventually(lambda: writer.dropped == 1)
+    blocked_until(lambda: writer.dropped == 1)
     reader.gone = False
     writer.write("read\n")
     writer.close(WAIT)

@@ -79,7 +79,7 @@ def test_values_of_labels_in_alerts_are_those_that_are_counted() -> None:
     from signproxy.audit.event import Verdict
     from signproxy.credentials.slot import RefreshResult
     from signproxy.errors import Reason
-    from signproxy.telemetry.metrics import Result
+    from signproxy.telemetry.declared_metrics import Result
 
     counted = {
         ("signproxy_requests_total", "decision"): {verdict.value for verdict in Verdict},

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 from signproxy.telemetry.families import Counter
-from signproxy.telemetry.log import LogThreshold, configure
 from signproxy.telemetry.request_log import (
     BURST,
     LINES_PER_SECOND,
@@ -45,17 +43,8 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    """Log to memory, and to standard error again afterwards."""
-    written = io.StringIO()
-    configure(LogThreshold.DEBUG, written)
-    yield written
-    configure()
-
-
-def lines(stream: io.StringIO, event: str = "") -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in stream.getvalue().splitlines()]
+def lines(log_lines: io.StringIO, event: str = "") -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in log_lines.getvalue().splitlines()]
     return [line for line in found if event in ("", line["event"])]
 
 
@@ -63,10 +52,10 @@ def changed(**fields: object) -> RequestLine:
     return msgspec.structs.replace(DENIED, **fields)
 
 
-def test_a_refusal_is_one_line_with_what_one_searches_for(stream: io.StringIO) -> None:
+def test_a_refusal_is_one_line_with_what_one_searches_for(log_lines: io.StringIO) -> None:
     """A user sends a request id; the operator finds who, what, where and why with one search."""
     RequestLog().refused(DENIED)
-    (line,) = lines(stream)
+    (line,) = lines(log_lines)
     assert line.pop("ts").endswith("Z")
     assert line == {
         "level": "warning",
@@ -94,14 +83,14 @@ def test_a_refusal_is_one_line_with_what_one_searches_for(stream: io.StringIO) -
         (503, "error", "request failed"),
     ),
 )
-def test_faults_of_ours_are_errors(status: int, level: str, event: str, stream: io.StringIO) -> None:
+def test_faults_of_ours_are_errors(status: int, level: str, event: str, log_lines: io.StringIO) -> None:
     """An operator who filters by level must find faults, and not a thousand callers' mistakes."""
     RequestLog().refused(changed(status=status))
-    (line,) = lines(stream)
+    (line,) = lines(log_lines)
     assert (line["level"], line["event"]) == (level, event)
 
 
-def test_a_flood_is_bounded_and_counted(stream: io.StringIO) -> None:
+def test_a_flood_is_bounded_and_counted(log_lines: io.StringIO) -> None:
     """A job that retries in a loop would fill the disk of the node with its refusals."""
     clock, suppressed = Clock(), Counter()
     log = RequestLog(suppressed=suppressed, clock=clock)
@@ -111,8 +100,8 @@ def test_a_flood_is_bounded_and_counted(stream: io.StringIO) -> None:
             log.refused(DENIED)
         clock.now += 1
     log.flush()
-    single = lines(stream, "request refused")
-    summaries = lines(stream, "requests not logged one by one")
+    single = lines(log_lines, "request refused")
+    summaries = lines(log_lines, "requests not logged one by one")
     assert len(single) <= BURST + seconds * LINES_PER_SECOND
     assert len(single) >= BURST
     assert len(summaries) <= seconds / SUMMARY_SECONDS + 1
@@ -120,28 +109,28 @@ def test_a_flood_is_bounded_and_counted(stream: io.StringIO) -> None:
     assert len(single) + sum(line["count"] for line in summaries) == seconds * each
     assert suppressed.value == seconds * each - len(single)
     assert all(line["reasons"] == {"no_write_data": line["count"]} for line in summaries)
-    assert len(stream.getvalue()) < 500 * (BURST + seconds * LINES_PER_SECOND + 10)
+    assert len(log_lines.getvalue()) < 500 * (BURST + seconds * LINES_PER_SECOND + 10)
 
 
-def test_a_burst_is_seen_whole(stream: io.StringIO) -> None:
+def test_a_burst_is_seen_whole(log_lines: io.StringIO) -> None:
     """The hundred tasks of a job fail together, and each of them may have failed for another reason."""
     log = RequestLog(clock=Clock())
     for number in range(BURST):
         log.refused(changed(request_id=f"r-{number}"))
-    assert [line["request_id"] for line in lines(stream)] == [f"r-{number}" for number in range(BURST)]
+    assert [line["request_id"] for line in lines(log_lines)] == [f"r-{number}" for number in range(BURST)]
 
 
-def test_strangers_cannot_use_up_the_lines_of_known_callers(stream: io.StringIO) -> None:
+def test_strangers_cannot_use_up_the_lines_of_known_callers(log_lines: io.StringIO) -> None:
     """A stranger without a token would hide what a job is refused for."""
     log = RequestLog(clock=Clock())
     for _ in range(10_000):
         log.refused(changed(principal="", reason="token_missing", status=401))
     log.refused(DENIED)
-    assert len(lines(stream)) == UNKNOWN_BURST + 1
-    assert lines(stream)[-1]["principal"] == "idp/etl"
+    assert len(lines(log_lines)) == UNKNOWN_BURST + 1
+    assert lines(log_lines)[-1]["principal"] == "idp/etl"
 
 
-def test_what_was_counted_is_told_after_the_flood(stream: io.StringIO) -> None:
+def test_what_was_counted_is_told_after_the_flood(log_lines: io.StringIO) -> None:
     """The last requests of a flood have no successor that would bring the line about."""
     clock = Clock()
     log = RequestLog(clock=clock)
@@ -151,33 +140,33 @@ def test_what_was_counted_is_told_after_the_flood(stream: io.StringIO) -> None:
     log.refused(changed(reason="table_unknown"))
     log.refused(DENIED)
     log.roll()
-    assert lines(stream, "requests not logged one by one") == []
+    assert lines(log_lines, "requests not logged one by one") == []
     clock.now += SUMMARY_SECONDS
     log.roll()
     log.roll()
-    (line,) = lines(stream, "requests not logged one by one")
+    (line,) = lines(log_lines, "requests not logged one by one")
     assert (line["count"], line["seconds"]) == (3, SUMMARY_SECONDS)
     assert line["reasons"] == {"table_unknown": 2, "no_write_data": 1}
     log.flush()
-    assert len(lines(stream, "requests not logged one by one")) == 1
+    assert len(lines(log_lines, "requests not logged one by one")) == 1
 
 
-def test_names_are_cut_and_harmless(stream: io.StringIO) -> None:
+def test_names_are_cut_and_harmless(log_lines: io.StringIO) -> None:
     """A path may name a table of 24 KiB, and a terminal shows the log."""
     RequestLog().refused(changed(table="\x1b[2J" + "x" * 24_000, principal="p" * 24_000))
-    (line,) = lines(stream)
+    (line,) = lines(log_lines)
     assert line["principal"] == "p" * MAX_NAME_CHARACTERS
     assert line["table"].startswith("\\x1b[2Jxxx")
-    assert len(stream.getvalue()) < 2_000
+    assert len(log_lines.getvalue()) < 2_000
 
 
 @pytest.mark.parametrize(("sample", "logged"), ((0, []), (1, [0, 1, 2, 3, 4, 5, 6]), (3, [0, 3, 6])))
-def test_a_sample_of_what_is_served(sample: int, logged: list[int], stream: io.StringIO) -> None:
+def test_a_sample_of_what_is_served(sample: int, logged: list[int], log_lines: io.StringIO) -> None:
     """All of it would be more than the audit trail; none of it hides that the server works at all."""
     log = RequestLog(allowed_sample=sample)
     assert log.samples is bool(sample)
     for number in range(7):
         if log.samples and log.takes():
             log.allowed(changed(request_id=str(number), status=200, decision="allow", reason="allowed"))
-    assert [int(line["request_id"]) for line in lines(stream, "request served")] == logged
-    assert {line["level"] for line in lines(stream)} <= {"info"}
+    assert [int(line["request_id"]) for line in lines(log_lines, "request served")] == logged
+    assert {line["level"] for line in lines(log_lines)} <= {"info"}

@@ -1,72 +1,63 @@
-"""Say what becomes of the answer to each catalog call."""
+"""Say what becomes of the answer to each catalog call: the specification's members pass, and never those with keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 
-from signproxy.catalog.call import CallKind
-from signproxy.catalog.config_answer import config_answer
-from signproxy.catalog.field_answer import (
-    NAMESPACE,
-    NAMESPACE_CHANGE,
-    PLAN,
-    TASKS,
-    TOKEN,
-    credentials_answer,
-    field_answer,
-    view_answer,
-)
-from signproxy.catalog.list_answer import Visible, list_answer
-from signproxy.catalog.table_answer import TableAnswer, read_table
+import msgspec
+from msgspec import Raw
 
-__all__ = ["AnswerChange", "TableAnswer", "Visible", "config_answer", "list_answer", "plain_answer", "read_table"]
+from signproxy.catalog.call import AnswerChange, CallKind
+from signproxy.catalog.client_properties import passed
+from signproxy.catalog.json_object import JsonInvalid, member, read_object
+from signproxy.errors import Reason, Refused
 
+NAMESPACE = frozenset({"namespace", "properties"})
+NAMESPACE_CHANGE = frozenset({"updated", "removed", "missing"})
+PLAN = frozenset({"status", "plan-id", "plan-tasks", "file-scan-tasks", "delete-files", "error"})
+"""Not `storage-credentials`: without them Iceberg reads the planned files as it reads the table's others."""
+TASKS = frozenset({"plan-tasks", "file-scan-tasks", "delete-files"})
+VIEW = frozenset({"metadata-location", "metadata", "config"})
+TOKEN = frozenset({"access_token", "token_type", "expires_in", "issued_token_type", "refresh_token", "scope"})
+"""RFC 6749 and 8693; what a caller gets for its own credentials is its own."""
 
-class AnswerChange(Enum):
-    """What is changed in a 200 of the upstream."""
-
-    MERGED = "merged with signproxy's own: `config_answer`"
-    SIGNER = "keys out, facts learned, signer in: `read_table`, `TableAnswer.with_grant`"
-    LEARNED = "facts learned, the table alone passes: `read_table`, `TableAnswer.of_commit`"
-    FILTERED = "what may not be seen is left out: `list_answer`"
-    FIELDS = "only the specification's members pass, keys never: `plain_answer`"
-    EMPTY = "has no body"
+_encode = msgspec.json.Encoder().encode
 
 
-CHANGES = {
-    CallKind.CONFIG: AnswerChange.MERGED,
-    CallKind.TOKENS: AnswerChange.FIELDS,
-    CallKind.LIST_NAMESPACES: AnswerChange.FILTERED,
-    CallKind.CREATE_NAMESPACE: AnswerChange.FIELDS,
-    CallKind.LOAD_NAMESPACE: AnswerChange.FIELDS,
-    CallKind.NAMESPACE_EXISTS: AnswerChange.EMPTY,
-    CallKind.DROP_NAMESPACE: AnswerChange.EMPTY,
-    CallKind.UPDATE_NAMESPACE: AnswerChange.FIELDS,
-    CallKind.LIST_TABLES: AnswerChange.FILTERED,
-    CallKind.CREATE_TABLE: AnswerChange.SIGNER,
-    CallKind.REGISTER_TABLE: AnswerChange.SIGNER,
-    CallKind.LOAD_TABLE: AnswerChange.SIGNER,
-    CallKind.TABLE_EXISTS: AnswerChange.EMPTY,
-    CallKind.UPDATE_TABLE: AnswerChange.LEARNED,
-    CallKind.DROP_TABLE: AnswerChange.EMPTY,
-    CallKind.RENAME_TABLE: AnswerChange.EMPTY,
-    CallKind.COMMIT_TRANSACTION: AnswerChange.EMPTY,
-    CallKind.REPORT_METRICS: AnswerChange.EMPTY,
-    CallKind.LOAD_CREDENTIALS: AnswerChange.FIELDS,
-    CallKind.PLAN_TABLE: AnswerChange.FIELDS,
-    CallKind.FETCH_PLAN: AnswerChange.FIELDS,
-    CallKind.CANCEL_PLAN: AnswerChange.EMPTY,
-    CallKind.FETCH_TASKS: AnswerChange.FIELDS,
-    CallKind.LIST_VIEWS: AnswerChange.FILTERED,
-    CallKind.CREATE_VIEW: AnswerChange.FIELDS,
-    CallKind.LOAD_VIEW: AnswerChange.FIELDS,
-    CallKind.VIEW_EXISTS: AnswerChange.EMPTY,
-    CallKind.REPLACE_VIEW: AnswerChange.FIELDS,
-    CallKind.DROP_VIEW: AnswerChange.EMPTY,
-    CallKind.RENAME_VIEW: AnswerChange.EMPTY,
-    CallKind.REGISTER_VIEW: AnswerChange.FIELDS,
-}
+def field_answer(upstream: bytes, kept: frozenset[str]) -> bytes:
+    """Return an answer with these members alone, byte for byte. Raise Refused (UPSTREAM_INVALID)."""
+    members = _members(upstream)
+    # Nearly always: then nothing is copied.
+    return upstream if members.keys() <= kept else _encode({name: members[name] for name in members if name in kept})
+
+
+def view_answer(upstream: bytes) -> bytes:
+    """Return a view with as little of its `config` as a client is told of a table's. Raise Refused."""
+    members = _members(upstream)
+    config = member(members, "config")
+    try:
+        told = {} if config is None else passed(read_object(config))
+    except JsonInvalid as invalid:
+        raise _refused(invalid) from None
+    return _encode({**{name: members[name] for name in members if name in VIEW}, "config": told})
+
+
+def credentials_answer(upstream: bytes) -> bytes:
+    """Return that there are none, whatever the upstream would hand out. Raise Refused (UPSTREAM_INVALID)."""
+    _members(upstream)
+    return b'{"storage-credentials":[]}'
+
+
+def _members(upstream: bytes) -> dict[str, Raw]:
+    try:
+        return read_object(upstream)
+    except JsonInvalid as invalid:
+        raise _refused(invalid) from None
+
+
+def _refused(invalid: JsonInvalid) -> Refused:
+    return Refused(Reason.UPSTREAM_INVALID, f"an answer: {invalid}")
+
 
 _PLAIN: dict[CallKind, Callable[[bytes], bytes]] = {
     CallKind.TOKENS: lambda upstream: field_answer(upstream, TOKEN),
@@ -90,5 +81,5 @@ def plain_answer(kind: CallKind, upstream: bytes) -> bytes:
     if change is not None:
         return change(upstream)
     # An upstream that sends a body where the specification has none could say anything in it.
-    assert CHANGES[kind] is AnswerChange.EMPTY  # noqa: S101 - every other change has a function of its own
+    assert kind.change is AnswerChange.EMPTY  # noqa: S101 - every other change has a function of its own
     return b""

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from signproxy.catalog import json_object
 from signproxy.catalog.call import CallKind, CatalogCall
-from signproxy.catalog.json_object import JsonInvalid, Most, check_spelling, read_list, read_object, read_string
+from signproxy.catalog.json_object import JsonInvalid, Most, check_spelling, member, read_list, read_object, read_string
 from signproxy.catalog.names import MAX_LEVELS, MAX_NAME, name_problem, namespace_problem
 from signproxy.errors import Reason, Refused
 from signproxy.model import NAMESPACE_SEPARATOR
@@ -93,11 +93,9 @@ class Charges(Protocol):
 
     def tables(self, count: int) -> None:
         """Charge tables of a transaction: each is judged besides."""
-        ...
 
     def parts(self, count: int) -> None:
         """Charge members of objects and elements of arrays."""
-        ...
 
 
 class Pace:
@@ -116,9 +114,9 @@ class Pace:
         self.done(0, changes)
         return found
 
-    def elements(self, array: Raw, most: Most) -> list[Raw]:
-        """Return the elements of an array; null has none. Raise JsonInvalid."""
-        if array == _NULL:
+    def elements(self, array: Raw | None, most: Most) -> list[Raw]:
+        """Return the elements of an array; null, or one that is not there, has none. Raise JsonInvalid."""
+        if array in (None, Raw(b"null")):
             return []
         found = read_list(array, most)
         self._charges.parts(len(found))
@@ -165,9 +163,7 @@ def commas_in(kind: CallKind, content: bytes) -> int:
     """Return how many commas a body has: no parser finds more values in it, but for one. Raise Refused for too many."""
     found = content.count(b",")
     if found > MAX_COMMAS:
-        raise Refused(
-            Reason.MESSAGE_MALFORMED, f"{kind.name.lower()}: {found} commas, at most {MAX_COMMAS} are in a body"
-        )
+        raise Refused(Reason.MESSAGE_MALFORMED, f"{kind.word}: {found} commas, at most {MAX_COMMAS} are in a body")
     return found
 
 
@@ -185,7 +181,7 @@ def read_body(call: CatalogCall, content: bytes, pace: Pace) -> Generator[None, 
         read = _READERS.get(call.kind)
         return ReadBody(None if read is None else read(members, pace), [members])
     except JsonInvalid as invalid:
-        raise Refused(Reason.MESSAGE_MALFORMED, f"{call.kind.name.lower()}: {invalid}") from None
+        raise Refused(Reason.MESSAGE_MALFORMED, f"{call.kind.word}: {invalid}") from None
 
 
 def _namespace_creation(body: dict[str, Raw], pace: Pace) -> NamespaceCreation:
@@ -243,15 +239,12 @@ _IN_PIECES: dict[CallKind, Callable[[CatalogCall, dict[str, Raw], Pace], Generat
     CallKind.COMMIT_TRANSACTION: _transaction,
 }
 
-_NULL = Raw(b"null")
-
 
 def _change(body: dict[str, Raw], place: Place | None, pace: Pace) -> Generator[None, None, Commit]:
     check_spelling(body, frozenset({"identifier", "requirements"}))
-    identifier = body.get("identifier")
-    if place is None or (identifier is not None and identifier != _NULL):
+    if place is None or member(body, "identifier") is not None:
         place = _place(_member(body, "identifier"), pace)
-    for requirement in pace.elements(body.get("requirements", _NULL), _REQUIREMENTS):
+    for requirement in pace.elements(member(body, "requirements"), _REQUIREMENTS):
         if pace.is_due():
             yield
         if _asserts_create(requirement, pace):
@@ -301,4 +294,4 @@ def _member(members: dict[str, Raw], name: str) -> Raw:
 
 def _is_true(members: dict[str, Raw], name: str) -> bool:
     """Return a switch; whatever is not plainly off is on, as lenient parsers take `"true"` and 1 for it."""
-    return members.get(name, _NULL) not in (_NULL, Raw(b"false"))
+    return member(members, name) not in (None, Raw(b"false"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -62,24 +63,21 @@ def word(text: str | None) -> str:
     return text if text and len(text) <= MAX_WORD and text.isprintable() else ""
 
 
-class Contexts:
+class Contexts(NamedTuple):
     """Seals what an upstream said of a table that a client has begun to create, and opens it again."""
 
-    __slots__ = ("_sealer", "_seconds")
-
-    def __init__(self, sealer: Sealer, seconds: float) -> None:
-        """`seconds` is how long files are signed for a table that was not committed."""
-        self._sealer = sealer
-        self._seconds = seconds
+    sealer: Sealer
+    seconds: float
+    """How long files are signed for a table that was not committed."""
 
     def until(self, now: float) -> float:
         """Return the end of what begins now, in Unix time."""
-        return now + self._seconds
+        return now + self.seconds
 
     def seal(self, staged: Staged) -> str:
         """Return the context that the client is to carry; empty where it would be too long for that."""
         try:
-            return self._sealer.seal(_encode(staged))
+            return self.sealer.seal(_encode(staged))
         except SealBroken:
             return ""
 
@@ -90,7 +88,7 @@ class Contexts:
         compare catalog and table is left to the code that knows what the request is about.
         """
         try:
-            staged = _decode(self._sealer.open(context))
+            staged = _decode(self.sealer.open(context))
         except SealBroken as broken:
             raise Refused(Reason.CONTEXT_INVALID, str(broken)) from None
         except msgspec.MsgspecError:
@@ -104,21 +102,18 @@ class Contexts:
         return CarriedContext(self, context, principal, now)
 
 
-class CarriedContext:
+class CarriedContext(NamedTuple):
     """A context, on behalf of the principal who brought it."""
 
-    __slots__ = ("_context", "_contexts", "_now", "_principal")
-
-    def __init__(self, contexts: Contexts, context: str, principal: str, now: float) -> None:
-        self._contexts = contexts
-        self._context = context
-        self._principal = principal
-        self._now = now
+    contexts: Contexts
+    context: str
+    principal: str
+    now: float
 
     @property
     def staged(self) -> Staged | None:
         """The create that the request belongs to; None where its time is over. Raise Refused (CONTEXT_INVALID)."""
-        return self._contexts.open(self._context, self._principal, self._now)
+        return self.contexts.open(self.context, self.principal, self.now)
 
 
 _NOTHING = Carried()

@@ -21,7 +21,7 @@ from signproxy.catalog.call_body import (
     ReadBody,
     Transaction,
 )
-from signproxy.catalog.json_object import JsonInvalid, Most, check_spelling, object_in_pieces, read_string
+from signproxy.catalog.json_object import JsonInvalid, Most, check_spelling, member, object_in_pieces, read_string
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
 
@@ -62,7 +62,7 @@ def read_chosen(call: CatalogCall, body: ReadBody, pace: Pace) -> Generator[None
     try:
         chosen = yield from read(call, body, pace)
     except JsonInvalid as invalid:
-        raise Refused(Reason.MESSAGE_MALFORMED, f"{call.kind.name.lower()}: {invalid}") from None
+        raise Refused(Reason.MESSAGE_MALFORMED, f"{call.kind.word}: {invalid}") from None
     return tuple(each for each in chosen if each.locations)
 
 
@@ -125,13 +125,11 @@ _READERS: dict[CallKind, Callable[[CatalogCall, ReadBody, Pace], _Choices]] = {
     CallKind.COMMIT_TRANSACTION: _of_commits,
 }
 
-_NULL = Raw(b"null")
-
 
 def _of_change(commit: Commit, change: dict[str, Raw], pace: Pace) -> Generator[None, None, ChosenLocations]:
     check_spelling(change, frozenset({"updates"}))
     found: list[str] = []
-    for update in pace.elements(change.get("updates", _NULL), _UPDATES):
+    for update in pace.elements(member(change, "updates"), _UPDATES):
         if pace.is_due():
             yield
         members = pace.members(update)
@@ -160,8 +158,8 @@ def _of_namespace_properties(members: dict[str, Raw], name: str, pace: Pace) -> 
 
 
 def _properties(members: dict[str, Raw], name: str, pace: Pace) -> Generator[None, None, dict[str, Raw]]:
-    properties = members.get(name, _NULL)
-    if properties == _NULL:
+    properties = member(members, name)
+    if properties is None:
         return {}
     given = yield from object_in_pieces(properties, _PROPERTIES, pace.charge)
     pace.done(len(given))
@@ -169,5 +167,5 @@ def _properties(members: dict[str, Raw], name: str, pace: Pace) -> Generator[Non
 
 
 def _text(members: dict[str, Raw], name: str) -> tuple[str, ...]:
-    value = members.get(name, _NULL)
-    return () if value == _NULL else (read_string(value),)
+    value = member(members, name)
+    return () if value is None else (read_string(value),)

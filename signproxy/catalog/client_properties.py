@@ -1,8 +1,13 @@
-"""Say which properties of an upstream's a client is told: those that can neither lead it elsewhere nor hold a key.
+"""Say which properties a client is told: how it reaches the store of a table, and what passes of an upstream's own.
 
-Everything else is dropped, known or not. `uri`, `s3.endpoint`, `s3.proxy-uri`, `oauth2-server-uri` and `signer.*` would
-send requests, and tokens with them, to another host; `io-impl`, `client.credentials-provider`, `s3.signer` and
-`client.factory` would run another class; `header.*` and `token` would make the caller another one.
+Of the upstream's, those pass that can neither lead a client elsewhere nor hold a key. Everything else is dropped, known
+or not. `uri`, `s3.endpoint`, `s3.proxy-uri`, `oauth2-server-uri` and `signer.*` would send requests, and tokens with
+them, to another host; `io-impl`, `client.credentials-provider`, `s3.signer` and `client.factory` would run another
+class; `header.*` and `token` would make the caller another one.
+
+The store is what the policy declares, whatever an upstream says. A client that has its requests signed sends them
+there. One that signs by itself, with a key that signproxy issued, is led to signproxy's own S3 listener: at the store
+its key is worth nothing, and is not the store's to see.
 """
 
 from __future__ import annotations
@@ -10,9 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Raw
 
 from signproxy.catalog.json_object import JsonInvalid, read_string
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.location import LocationInvalid, known_location
 
 _SWITCH = re.compile(r"true|false", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]{1,10}")
@@ -56,3 +64,59 @@ def passed(properties: Mapping[str, Raw]) -> dict[str, str]:
         if PASSED[name].fullmatch(value):
             kept[name] = value
     return dict(sorted(kept.items()))
+
+
+# By value: this room does not know the storages' own.
+_AWS = "aws"
+_PATH = "path"
+
+
+class StoreAddress(msgspec.Struct, frozen=True, gc=False):
+    """A store as clients' properties name it."""
+
+    region: str
+    endpoint: str = ""
+    """Empty on AWS, whose endpoints every client knows."""
+    path_style: bool = False
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties of Iceberg Java and PyIceberg, which ignore each other's."""
+        properties = {"client.region": self.region, "s3.region": self.region}
+        if self.endpoint:
+            properties["s3.endpoint"] = self.endpoint
+            properties["s3.path-style-access"] = "true" if self.path_style else "false"
+            if not self.path_style:
+                properties["s3.force-virtual-addressing"] = "true"
+        return properties
+
+    def through(self, listener: str) -> StoreAddress:
+        """Return the address by way of an S3 listener, where there is one. It takes the store's own region."""
+        return StoreAddress(self.region, listener, path_style=True) if listener else self
+
+
+def address_of(catalog: Catalog, location: str) -> StoreAddress | None:
+    """Return the address of the store where a table lies; None where that is no storage of the catalog."""
+    try:
+        bucket = known_location(location).bucket
+    except LocationInvalid:
+        return None
+    return _address(catalog, bucket)
+
+
+def only_address(catalog: Catalog, listener: str = "") -> StoreAddress | None:
+    """Return the address of the catalog's store, by way of the listener if there is one; None where it has several."""
+    found = (_address(catalog, bucket) for storage in catalog.storages.values() for bucket in storage.buckets[:1])
+    addresses = {address.through(listener) for address in found if address is not None}
+    return addresses.pop() if len(addresses) == 1 else None
+
+
+def _address(catalog: Catalog, bucket: str) -> StoreAddress | None:
+    for storage in catalog.storages.values():
+        if bucket in storage.buckets:
+            if storage.kind.value == _AWS or not storage.endpoints:
+                return StoreAddress(storage.region)
+            endpoint = storage.endpoints[0]
+            styles = {style.value for style in endpoint.styles}
+            return StoreAddress(storage.region, f"{endpoint.scheme}://{endpoint.authority}", _PATH in styles)
+    return None

@@ -1,4 +1,4 @@
-"""Merge an upstream's answer to `GET /v1/config` with what signproxy tells of itself."""
+"""Say what `GET /v1/config` tells: the routes and properties by which a client finds the signer, and the upstream's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,57 @@ import msgspec
 from msgspec import Raw
 
 from signproxy.catalog.call import CallKind
-from signproxy.catalog.client_config import ClientConfig
-from signproxy.catalog.client_properties import passed
-from signproxy.catalog.json_object import JsonInvalid, read_list, read_object, read_string
+from signproxy.catalog.client_properties import only_address, passed
+from signproxy.catalog.json_object import JsonInvalid, member, read_list, read_object, read_string
+from signproxy.catalog.names import encode_segment
+from signproxy.catalog.signer_grant import SIGNER, SWITCH, asks_for_signing, mount_of
 from signproxy.errors import Reason, Refused
+from signproxy.policy.catalog import Catalog
+
+SIGN_ROUTES = (
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
+    "POST /s3-sign/v1/{prefix}/namespaces/{namespace}/tables/{table}",
+)
+"""Every released client parses `METHOD path` strings; an object would break it."""
+
+TABLELESS_ENDPOINT = "v1/aws/s3/sign"
+"""Without a leading slash, which breaks Iceberg Java up to 1.10.0 and PyIceberg."""
+
+
+class ClientConfig(msgspec.Struct, frozen=True):
+    """The specification's ConfigResponse."""
+
+    defaults: dict[str, str]
+    overrides: dict[str, str]
+    endpoints: list[str]
+
+
+def client_config(
+    catalog: Catalog, public_url: str, *, signing: bool, delegation: str, listener: str = ""
+) -> ClientConfig:
+    """Return the configuration of a catalog; `public_url` is the operator's, never taken from a Host header.
+
+    It is everything that a catalog without an upstream tells; with one, `config_answer` adds the upstream's.
+    `listener` is the S3 listener's URL, for a client that signs by itself; empty where there is none.
+    """
+    asks = signing and asks_for_signing(delegation)
+    store = only_address(catalog, "" if asks else listener)
+    # A default, so that a client may reach the store by another of its endpoints; tables' answers override it.
+    defaults = {} if store is None else store.properties
+    overrides = {"prefix": encode_segment(catalog.name)}
+    if not signing:
+        return ClientConfig(defaults, overrides, [])
+    overrides |= {
+        "aws.remote-signing.enabled": "true",
+        "s3.signer.uri": mount_of(public_url, catalog.name),
+        # Table-less, so that clients that mix up tables, or read several, are served; found by location.
+        "s3.signer.endpoint": TABLELESS_ENDPOINT,
+    }
+    if asks:
+        # Only on request: iceberg-go fails on the first key, and PyIceberg obeys the second blindly.
+        overrides |= {SWITCH: "true", **SIGNER}
+    return ClientConfig(defaults, overrides, list(SIGN_ROUTES))
+
 
 # Neither is asked of the client's catalog once there is a configuration.
 _UNADVERTISED = {CallKind.CONFIG, CallKind.TOKENS}
@@ -39,8 +86,6 @@ CREDENTIALS_ROUTE = _K.LOAD_CREDENTIALS.value
 
 _SAYS_VIEWS = "view-endpoints-supported"
 _LIFETIME = re.compile(r"P(?:[0-9]{1,9}[YMWD]){0,4}(?:T(?:[0-9]{1,9}(?:\.[0-9]{1,9})?[HMS]){1,3})?")
-
-_NULL = Raw(b"null")
 
 
 class _Merged(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
@@ -77,13 +122,13 @@ def config_answer(upstream: bytes, own: ClientConfig) -> bytes:
 
 
 def _properties(told: dict[str, Raw], name: str) -> dict[str, str]:
-    value = told.get(name, _NULL)
-    return {} if value == _NULL else passed(read_object(value))
+    value = member(told, name)
+    return {} if value is None else passed(read_object(value))
 
 
 def _routes(told: dict[str, Raw], *, views: bool) -> Iterable[str]:
-    value = told.get("endpoints", _NULL)
-    given = [] if value == _NULL else read_list(value)
+    value = member(told, "endpoints")
+    given = [] if value is None else read_list(value)
     if not given:
         # Clients take an empty list for none at all. Signing adds to it, and what is sent replaces their own.
         return DEFAULT_ROUTES + VIEW_ROUTES if views else DEFAULT_ROUTES
@@ -91,6 +136,6 @@ def _routes(told: dict[str, Raw], *, views: bool) -> Iterable[str]:
 
 
 def _lifetime(told: dict[str, Raw]) -> str:
-    value = told.get("idempotency-key-lifetime", _NULL)
-    text = "" if value == _NULL else read_string(value)
+    value = member(told, "idempotency-key-lifetime")
+    text = "" if value is None else read_string(value)
     return text if _LIFETIME.fullmatch(text) else ""

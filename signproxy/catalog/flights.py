@@ -16,8 +16,6 @@ class Flights(Generic[K, V]):
     A key has to hold everything that the answer depends on: callers that join get the same answer or failure.
     """
 
-    __slots__ = ("_under_way",)
-
     def __init__(self) -> None:
         self._under_way: dict[K, asyncio.Task[V]] = {}
 

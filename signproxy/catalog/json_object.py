@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -32,6 +34,8 @@ _END = {
     (list, False): re.compile(rb"[ \t\r\n]*+\]"),
     (list, True): re.compile(rb"[ \t\r\n]*+\[[ \t\r\n]*+\]"),
 }
+
+_NULL = Raw(b"null")
 
 _one_level = msgspec.json.Decoder(dict[str, Raw]).decode
 _two_levels = msgspec.json.Decoder(dict[str, Value]).decode
@@ -60,20 +64,17 @@ AT_ONCE = 64
 """Members that are looked at before others may have their turn: a tenth of a millisecond."""
 
 
-class Members:
+class Members(NamedTuple):
     """An object of which two levels were read; what lies deeper is neither parsed nor copied."""
 
-    __slots__ = ("_content", "_spans", "values")
-
-    def __init__(self, content: bytes, values: dict[str, Value], spans: dict[str, Span]) -> None:
-        self._content = content
-        self.values = values
-        self._spans = spans
+    content: bytes
+    values: dict[str, Value]
+    spans: dict[str, Span]
 
     def raw(self, name: str) -> memoryview | None:
         """Return the bytes of a member as they stand in the object; None where there is no such member."""
-        span = self._spans.get(name)
-        return None if span is None else memoryview(self._content)[span[0] : span[1]]
+        span = self.spans.get(name)
+        return None if span is None else memoryview(self.content)[span[0] : span[1]]
 
 
 def read_members(content: bytes) -> Members:
@@ -82,7 +83,10 @@ def read_members(content: bytes) -> Members:
     The two levels cost one pass: half of what reading an object and then one of its members would.
     """
     values = _decoded(_two_levels, content)
-    return Members(content, values, _spans(content, values))
+    spans: dict[str, Span] = {}
+    # The parser saw that nothing follows the object.
+    _matched(_END[dict, not values], content, _past(content, 0, values.items(), spans))
+    return Members(content, values, spans)
 
 
 def read_object(content: bytes, most: Most = ANY, count: Callable[[int], None] | None = None) -> dict[str, Raw]:
@@ -108,12 +112,12 @@ def object_in_pieces(
     most.check(len(values))
     if count is not None:
         count(len(values))
-    position = 0
-    for number, (name, value) in enumerate(values.items(), 1):
-        position = _end_of(text, _after_name(text, position, name), value)
-        if number % AT_ONCE == 0:
-            yield
-    _finished(text, values, position)
+    members, position = iter(values.items()), 0
+    for _ in range(len(values) // AT_ONCE):
+        position = _past(text, position, islice(members, AT_ONCE))
+        yield
+    # The parser saw that nothing follows the object.
+    _matched(_END[dict, not values], text, _past(text, position, members))
     return values
 
 
@@ -124,9 +128,10 @@ def read_list(content: bytes, most: Most = ANY) -> list[Raw]:
     return elements
 
 
-def read_string(content: bytes) -> str:
-    """Return a string. Raise JsonInvalid."""
-    return _decoded(_string, content)
+def member(members: dict[str, Raw], name: str) -> Raw | None:
+    """Return a member; None where it is missing or null."""
+    value = members.get(name, _NULL)
+    return None if value == _NULL else value
 
 
 def check_spelling(names: Iterable[str], judged: frozenset[str]) -> None:
@@ -155,54 +160,44 @@ def _decoded(decode: Callable[[bytes], T], content: bytes) -> T:
         raise JsonInvalid("nested too deeply") from None
 
 
-def _spans(content: bytes, values: Mapping[str, Value | Raw]) -> dict[str, Span]:
-    """Walk over the members that the parser found, and see that between and after them there is nothing else.
+def _past(
+    content: bytes, position: int, members: Iterable[tuple[str, Value | Raw]], spans: dict[str, Span] | None = None
+) -> int:
+    """Walk over members that the parser found, and see that between them there is nothing else; return where they end.
 
     The parser dropped every value of a repeated key but the last, and whatever was dropped is left over here. Each
     step begins where a member begins and ends where its value does, so that no text inside a value can pose as one.
+    Where each value stands is put into `spans`.
     """
-    spans: dict[str, Span] = {}
-    position = 0
-    for name, value in values.items():
-        start = _after_name(content, position, name)
-        position = _end_of(content, start, value)
-        spans[name] = (start, position)
-    _finished(content, values, position)
-    return spans
+    for name, value in members:
+        found = _BEFORE_MEMBER.match(content, position)
+        if found is None or (found[1][1:-1] != name.encode() and read_string(found[1]) != name):
+            raise _repeated()
+        start = found.end()
+        match value:
+            case Raw():
+                # Strings, objects and arrays end themselves; after a number the next step sees whether there is more.
+                if not content.startswith(value, start):
+                    raise _repeated()
+                position = start + len(memoryview(value))
+            case dict():
+                position = _matched(_END[dict, not value], content, _past(content, start, value.items()))
+            case list():
+                position = _matched(_END[list, not value], content, _past_elements(content, start, value))
+            case _:
+                position = _matched(_SCALAR, content, start)
+        if spans is not None:
+            spans[name] = start, position
+    return position
 
 
-def _finished(content: bytes, values: Mapping[str, Value | Raw], position: int) -> None:
-    # The parser saw that nothing follows the object.
-    _matched(_END[dict, not values], content, position)
-
-
-def _end_of(content: bytes, start: int, value: Value | Raw) -> int:
-    """Return where a value ends that begins here."""
-    match value:
-        case Raw():
-            # Strings, objects and arrays end themselves; after a number the next step sees whether there is more.
-            if not content.startswith(value, start):
-                raise _repeated()
-            return start + len(memoryview(value))
-        case dict():
-            position = start
-            for name, inner in value.items():
-                position = _end_of(content, _after_name(content, position, name), inner)
-            return _matched(_END[dict, not value], content, position)
-        case list():
-            position = start
-            for inner in value:
-                position = _end_of(content, _matched(_BEFORE_ELEMENT, content, position), inner)
-            return _matched(_END[list, not value], content, position)
-        case _:
-            return _matched(_SCALAR, content, start)
-
-
-def _after_name(content: bytes, position: int, name: str) -> int:
-    found = _BEFORE_MEMBER.match(content, position)
-    if found is None or (found[1][1:-1] != name.encode() and read_string(found[1]) != name):
-        raise _repeated()
-    return found.end()
+def _past_elements(content: bytes, position: int, elements: list[Raw]) -> int:
+    for value in elements:
+        start = _matched(_BEFORE_ELEMENT, content, position)
+        if not content.startswith(value, start):
+            raise _repeated()
+        position = start + len(memoryview(value))
+    return position
 
 
 def _matched(pattern: re.Pattern[bytes], content: bytes, position: int) -> int:
@@ -214,3 +209,7 @@ def _matched(pattern: re.Pattern[bytes], content: bytes, position: int) -> int:
 
 def _repeated() -> JsonInvalid:
     return JsonInvalid("a member is given twice")
+
+
+read_string = partial(_decoded, _string)
+"""Returns a string. Raises JsonInvalid."""

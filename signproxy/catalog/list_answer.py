@@ -31,7 +31,7 @@ class _Identifier(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class _List(msgspec.Struct, frozen=True, gc=False, rename="kebab"):
+class ListPage(msgspec.Struct, frozen=True, gc=False, rename="kebab"):
     """Both of the specification's lists; each has one of the two. A page that is filtered may be short, or empty."""
 
     identifiers: list[_Identifier] | UnsetType | None = UNSET
@@ -39,7 +39,7 @@ class _List(msgspec.Struct, frozen=True, gc=False, rename="kebab"):
     next_page_token: str | UnsetType | None = UNSET
 
 
-_decode = msgspec.json.Decoder(_List).decode
+_decode = msgspec.json.Decoder(ListPage).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,10 +48,7 @@ def list_answer(upstream: bytes, visible: Visible) -> Generator[None, None, byte
 
     Others have their turn between some names and the next ones.
     """
-    try:
-        told = _decode(upstream)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(Reason.UPSTREAM_INVALID, f"a list: {error}") from None
+    told = read_list_page(upstream, "a list")
     token = told.next_page_token
     if isinstance(token, str) and len(token) > MAX_TOKEN:
         raise Refused(Reason.UPSTREAM_INVALID, f"a page token of {len(token)} characters")
@@ -60,7 +57,15 @@ def list_answer(upstream: bytes, visible: Visible) -> Generator[None, None, byte
         identifiers = yield from _kept(identifiers, lambda each: _is_seen(visible, each.namespace, each.name))
     if namespaces:
         namespaces = yield from _kept(namespaces, lambda each: _is_seen(visible, each, None))
-    return _encode(_List(identifiers=identifiers, namespaces=namespaces, next_page_token=token))
+    return _encode(ListPage(identifiers=identifiers, namespaces=namespaces, next_page_token=token))
+
+
+def read_list_page(upstream: bytes, what: str) -> ListPage:
+    """Return a page of a list. Raise Refused (UPSTREAM_INVALID), which says what was read."""
+    try:
+        return _decode(upstream)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(Reason.UPSTREAM_INVALID, f"{what}: {error}") from None
 
 
 def _kept(named: list[T], is_seen: Callable[[T], bool]) -> Generator[None, None, list[T]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_qp
+from functools import partial
 from urllib.parse import quote
 
 from signproxy.errors import Reason, Refused
@@ -29,7 +30,7 @@ def decode_segment(raw: str) -> str:
 
     Raise Refused (ROUTE_MALFORMED), also for what another server could read as something else.
     """
-    name = _decoded(raw)
+    name = decoded(raw)
     if problem := name_problem(name):
         raise _malformed(raw, problem)
     return name
@@ -38,7 +39,7 @@ def decode_segment(raw: str) -> str:
 def decode_namespace(raw: str) -> str:
     """Return the levels of a namespace, joined by U+001F. Raise Refused (ROUTE_MALFORMED)."""
     check_levels(raw)
-    namespace = _decoded(raw)
+    namespace = decoded(raw)
     if problem := namespace_problem(namespace):
         raise _malformed(raw, problem)
     return namespace
@@ -50,30 +51,34 @@ def check_levels(raw: str) -> None:
         raise _malformed(raw[:MAX_NAME], f"has more than {MAX_LEVELS} levels")
 
 
-def decoded_bytes(raw: str) -> bytes:
-    """Return the bytes that a path segment stands for. Raise Refused (ROUTE_MALFORMED) for an escape that is none.
+def decoded(raw: str) -> str:
+    """Return the text that a path segment stands for. Raise Refused (ROUTE_MALFORMED) for an escape that is none.
 
     A path of escapes throughout takes `unquote` as long as ten requests, and the sender need not be known. Quoted
     printable has the same escapes, but for the sign before them, and is decoded in one go.
     """
     if not raw.isascii() or len(raw) > 3 * MAX_NAME or _NOT_OF_A_PATH.search(raw):
         raise _malformed(raw[:MAX_NAME], "is not encoded as a path segment is")
-    return a2b_qp(raw.replace("=", "=3D").replace("+", " ").replace("%", "="))
+    try:
+        return a2b_qp(raw.replace("=", "=3D").replace("+", " ").replace("%", "=")).decode()
+    except UnicodeDecodeError:
+        raise _malformed(raw, "is not UTF-8") from None
 
 
-def encode_segment(name: str) -> str:
-    """Return a name as it stands in a path."""
-    return quote(name, safe="")
+encode_segment = partial(quote, safe="")
+"""Returns a name as it stands in a path, or the levels of a namespace: their separator is encoded like the rest."""
 
 
-def encode_namespace(namespace: str) -> str:
-    """Return a namespace as it stands in a path."""
-    return SEPARATOR.join(map(encode_segment, namespace.split(NAMESPACE_SEPARATOR)))
-
-
-def name_problem(name: str) -> str:
-    """Return why no table or view can be called so, or nothing."""
-    return _level_problem(name) or ("is a dot segment" if _is_dots(name) else "")
+def name_problem(name: str, *, is_level: bool = False) -> str:
+    """Return why no table or view, or no level among others of a namespace, can be called so; or nothing."""
+    if not name:
+        return "is empty"
+    if len(name) > MAX_NAME:
+        return f"has {len(name)} characters"
+    if _FORBIDDEN.search(name):
+        return "holds a control character, a slash or a backslash"
+    # Some readers trim white space and dots, or drop what follows a `;`. Beside a separator, dots are no segment.
+    return "" if is_level or name.partition(";")[0].strip().strip(".") else "is a dot segment"
 
 
 def namespace_problem(namespace: str) -> str:
@@ -84,28 +89,8 @@ def namespace_problem(namespace: str) -> str:
         return f"has {len(namespace)} characters"
     if namespace.count(NAMESPACE_SEPARATOR) >= MAX_LEVELS:
         return f"has more than {MAX_LEVELS} levels"
-    # Beside a separator, dots are no segment of their own.
-    return next(filter(None, map(_level_problem, namespace.split(NAMESPACE_SEPARATOR))), "")
-
-
-def _level_problem(name: str) -> str:
-    if not name:
-        return "is empty"
-    if len(name) > MAX_NAME:
-        return f"has {len(name)} characters"
-    return "holds a control character, a slash or a backslash" if _FORBIDDEN.search(name) else ""
-
-
-def _is_dots(name: str) -> bool:
-    """Whether a reader could take it for a dot segment: some trim white space and dots, or drop what follows a `;`."""
-    return not name.partition(";")[0].strip().strip(".")
-
-
-def _decoded(raw: str) -> str:
-    try:
-        return decoded_bytes(raw).decode()
-    except UnicodeDecodeError:
-        raise _malformed(raw, "is not UTF-8") from None
+    levels = namespace.split(NAMESPACE_SEPARATOR)
+    return next(filter(None, (name_problem(level, is_level=True) for level in levels)), "")
 
 
 def _malformed(raw: str, problem: str) -> Refused:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from signproxy.catalog.call import CallKind, CatalogCall
+from signproxy.catalog.call import CallKind, CatalogCall, Where
 from signproxy.catalog.call_body import CallBody, Commit, Creation, NamespaceCreation, Renaming, Transaction
 from signproxy.catalog.names import namespace_problem
 from signproxy.errors import Reason, Refused
@@ -19,25 +18,6 @@ MAX_QUERY = 16 * 1024
 """Characters: page tokens and chains of views are long, and nothing else is."""
 
 
-class Where(Enum):
-    """The place of a call at which a privilege is needed."""
-
-    NOWHERE = "none"
-    """Nothing is needed but to be known in the catalog."""
-    PARENT = "parent namespace, or catalog"
-    NAMESPACE = "namespace"
-    TABLE = "table"
-    VIEW = "view"
-    BODY = "as the body says"
-
-
-class Rule(msgspec.Struct, frozen=True, gc=False):
-    """What a kind of call needs, as far as its path says."""
-
-    where: Where
-    privileges: int = 0
-
-
 class Need(msgspec.Struct, frozen=True, gc=False):
     """Privileges, all of them, at a place: a table or view, a namespace (`name` is None) or the catalog (both are)."""
 
@@ -47,47 +27,6 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     made: str | None = None
     """The table that a commit makes in the namespace: it was staged before, and a token may be good for it."""
 
-    @property
-    def place(self) -> tuple[str | None, str | None, str | None]:
-        """Where they are needed: the namespace, the table or view, and the table that is made."""
-        return self.namespace, self.name, self.made
-
-
-RULES = {
-    CallKind.CONFIG: Rule(Where.NOWHERE),
-    CallKind.TOKENS: Rule(Where.NOWHERE),
-    CallKind.LIST_NAMESPACES: Rule(Where.PARENT, int(Privilege.NAMESPACE_LIST)),
-    CallKind.CREATE_NAMESPACE: Rule(Where.BODY, int(Privilege.NAMESPACE_CREATE)),
-    CallKind.LOAD_NAMESPACE: Rule(Where.NAMESPACE, int(Privilege.NAMESPACE_READ_PROPERTIES)),
-    CallKind.NAMESPACE_EXISTS: Rule(Where.NAMESPACE, int(Privilege.NAMESPACE_LIST)),
-    CallKind.DROP_NAMESPACE: Rule(Where.NAMESPACE, int(Privilege.NAMESPACE_DROP)),
-    CallKind.UPDATE_NAMESPACE: Rule(Where.NAMESPACE, int(Privilege.NAMESPACE_WRITE_PROPERTIES)),
-    CallKind.LIST_TABLES: Rule(Where.NAMESPACE, int(Privilege.TABLE_LIST)),
-    CallKind.CREATE_TABLE: Rule(Where.NAMESPACE, int(Privilege.TABLE_CREATE)),
-    CallKind.REGISTER_TABLE: Rule(Where.NAMESPACE, int(Privilege.TABLE_CREATE)),
-    CallKind.LOAD_TABLE: Rule(Where.TABLE, int(Privilege.TABLE_READ_PROPERTIES)),
-    CallKind.TABLE_EXISTS: Rule(Where.TABLE, int(Privilege.TABLE_LIST)),
-    CallKind.UPDATE_TABLE: Rule(Where.TABLE, int(Privilege.TABLE_WRITE_PROPERTIES)),
-    CallKind.DROP_TABLE: Rule(Where.TABLE, int(Privilege.TABLE_DROP)),
-    CallKind.RENAME_TABLE: Rule(Where.BODY, int(Privilege.TABLE_DROP)),
-    CallKind.COMMIT_TRANSACTION: Rule(Where.BODY, int(Privilege.TABLE_WRITE_PROPERTIES)),
-    # A client that loaded a table reports on it; Polaris asks for nothing at all.
-    CallKind.REPORT_METRICS: Rule(Where.TABLE, int(Privilege.TABLE_READ_PROPERTIES)),
-    CallKind.LOAD_CREDENTIALS: Rule(Where.TABLE, int(Privilege.TABLE_READ_DATA)),
-    # A plan tells the least and greatest value of columns, and every file's name.
-    CallKind.PLAN_TABLE: Rule(Where.TABLE, int(Privilege.TABLE_READ_DATA)),
-    CallKind.FETCH_PLAN: Rule(Where.TABLE, int(Privilege.TABLE_READ_DATA)),
-    CallKind.CANCEL_PLAN: Rule(Where.TABLE, int(Privilege.TABLE_READ_DATA)),
-    CallKind.FETCH_TASKS: Rule(Where.TABLE, int(Privilege.TABLE_READ_DATA)),
-    CallKind.LIST_VIEWS: Rule(Where.NAMESPACE, int(Privilege.VIEW_LIST)),
-    CallKind.CREATE_VIEW: Rule(Where.NAMESPACE, int(Privilege.VIEW_CREATE)),
-    CallKind.LOAD_VIEW: Rule(Where.VIEW, int(Privilege.VIEW_READ_PROPERTIES)),
-    CallKind.VIEW_EXISTS: Rule(Where.VIEW, int(Privilege.VIEW_LIST)),
-    CallKind.REPLACE_VIEW: Rule(Where.VIEW, int(Privilege.VIEW_WRITE_PROPERTIES)),
-    CallKind.DROP_VIEW: Rule(Where.VIEW, int(Privilege.VIEW_DROP)),
-    CallKind.RENAME_VIEW: Rule(Where.BODY, int(Privilege.VIEW_DROP)),
-    CallKind.REGISTER_VIEW: Rule(Where.NAMESPACE, int(Privilege.VIEW_CREATE)),
-}
 
 PURGE = int(Privilege.TABLE_DROP) | int(Privilege.TABLE_WRITE_DATA)
 """For a drop that deletes the files, too."""
@@ -97,8 +36,8 @@ VIEW_ARRIVES = int(Privilege.VIEW_LIST) | int(Privilege.VIEW_CREATE)
 REPLACES_TABLE = int(Privilege.TABLE_FULL_METADATA)
 """At a table whose metadata a registration may replace, besides what creating it needs."""
 
-_CREATES = RULES[CallKind.CREATE_TABLE].privileges
-_CHANGES = RULES[CallKind.UPDATE_TABLE].privileges
+_CREATES = CallKind.CREATE_TABLE.privileges
+_CHANGES = CallKind.UPDATE_TABLE.privileges
 
 
 def needs(call: CatalogCall, query: str, body: CallBody | None) -> tuple[Need, ...]:
@@ -108,11 +47,10 @@ def needs(call: CatalogCall, query: str, body: CallBody | None) -> tuple[Need, .
 
     Raise Refused (ROUTE_MALFORMED) for a query that cannot be judged.
     """
-    rule = RULES[call.kind]
-    privileges = rule.privileges
+    privileges = call.kind.privileges
     match body:
         case NamespaceCreation(namespace):
-            return (Need(privileges, _parent_of(namespace)),)
+            return (Need(privileges, namespace.rpartition(NAMESPACE_SEPARATOR)[0] or None),)
         case Creation(name, overwrite=True) if call.kind is CallKind.REGISTER_TABLE:
             return Need(privileges, call.namespace), Need(REPLACES_TABLE, call.namespace, name)
         case Renaming(source, destination):
@@ -123,17 +61,16 @@ def needs(call: CatalogCall, query: str, body: CallBody | None) -> tuple[Need, .
         case Transaction(commits):
             return tuple(dict.fromkeys(map(_of_commit, commits))) or (Need(privileges),)
         case _:
-            return (_of_path(call, rule, query),)
+            return (_of_path(call, query),)
 
 
 def needs_beforehand(call: CatalogCall) -> tuple[Need, ...]:
     """Return what a call needs one of, whatever its body says; nothing where the body alone tells the place."""
-    rule = RULES[call.kind]
-    if rule.where is Where.BODY:
+    if call.kind.where is Where.BODY:
         return ()
     if call.kind is CallKind.UPDATE_TABLE:
         return tuple(_of_commit(Commit((call.namespace, call.name), creates=creates)) for creates in (True, False))
-    return (_of_path(call, rule, ""),)
+    return (_of_path(call, ""),)
 
 
 def parent_asked(query: str) -> str | None:
@@ -155,17 +92,18 @@ def purges(query: str) -> bool:
     )
 
 
-def _of_path(call: CatalogCall, rule: Rule, query: str) -> Need:
-    match rule.where:
+def _of_path(call: CatalogCall, query: str) -> Need:
+    privileges = call.kind.privileges
+    match call.kind.where:
         case Where.NOWHERE | Where.BODY:
-            return Need(rule.privileges)
+            return Need(privileges)
         case Where.PARENT:
-            return Need(rule.privileges, parent_asked(query))
+            return Need(privileges, parent_asked(query))
         case Where.NAMESPACE:
-            return Need(rule.privileges, call.namespace)
+            return Need(privileges, call.namespace)
         case Where.TABLE | Where.VIEW:
             purge = call.kind is CallKind.DROP_TABLE and purges(query)
-            return Need(PURGE if purge else rule.privileges, call.namespace, call.name)
+            return Need(PURGE if purge else privileges, call.namespace, call.name)
 
 
 def _of_commit(commit: Commit) -> Need:
@@ -173,10 +111,6 @@ def _of_commit(commit: Commit) -> Need:
     if commit.creates:
         return Need(_CREATES, namespace, made=name)
     return Need(_CHANGES, namespace, name)
-
-
-def _parent_of(namespace: str) -> str | None:
-    return namespace.rpartition(NAMESPACE_SEPARATOR)[0] or None
 
 
 def _parameters(query: str) -> list[tuple[str, str]]:

@@ -1,15 +1,70 @@
-"""Say everything that is added to a table's answer so that a stock client has its requests signed."""
+"""Say everything that is added to a table's answer so that a stock client has its requests signed.
+
+What each generation reads of an answer; one answer serves all of them, since what one needs another ignores:
+
+* Iceberg Java up to 1.11 goes to `s3.signer.uri` and `s3.signer.endpoint`, and repeats the endpoint's query.
+* Iceberg Java from 1.12 goes to the `…/sign` route below its catalog's own `uri`, unless it is given `signer.*`, and
+  repeats what `remote-signing-config` holds.
+* PyIceberg goes where the older Java does, if `s3.signer` and `py-io-impl` say that it shall sign at all.
+
+An answer differs from the upstream's by what was added to it, and its ETag is marked: with the upstream's own tag, a
+client that kept an answer made for other settings, or without signproxy, would go on using that.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from enum import Enum
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from signproxy.catalog.access import IcebergClient
-from signproxy.catalog.names import encode_namespace, encode_segment
+from signproxy.catalog.names import encode_segment
 from signproxy.inventory.learned.sighting import TableFacts
+
+DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
+_REMOTE_SIGNING = "remote-signing"
+
+_JAVA = "apache iceberg "
+_PYICEBERG = "pyiceberg/"
+
+
+class IcebergClient(Enum):
+    """Clients that are answered differently."""
+
+    JAVA = "iceberg-java"
+    PYICEBERG = "pyiceberg"
+    """Its file systems are told apart by their settings alone: see `SignerGrant`."""
+    OTHER = "other"
+
+
+class Offer(Enum):
+    """Who is told how to have requests signed."""
+
+    ON_REQUEST = "on-request"
+    """Clients that ask; iceberg-go, for one, refuses a table that offers it."""
+    ALWAYS = "always"
+
+
+def client_of(user_agent: str, client_version: str) -> IcebergClient:
+    """Return the client by its `User-Agent` and `X-Client-Version`; PyIceberg sends the latter, too, to no use."""
+    if user_agent[: len(_PYICEBERG)].lower() == _PYICEBERG:
+        return IcebergClient.PYICEBERG
+    if client_version[: len(_JAVA)].lower() == _JAVA:
+        return IcebergClient.JAVA
+    return IcebergClient.OTHER
+
+
+def asks_for_signing(delegation: str) -> bool:
+    """Whether the access-delegation header names remote signing."""
+    return _REMOTE_SIGNING in (mode.strip() for mode in delegation.split(","))
+
+
+def is_offered(offer: Offer, delegation: str) -> bool:
+    """Whether a caller with this access-delegation header is told how to have requests signed."""
+    return offer is Offer.ALWAYS or asks_for_signing(delegation)
+
 
 SWITCH = "s3.remote-signing-enabled"
 
@@ -62,7 +117,7 @@ class SignerGrant(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def _endpoint(self, facts: TableFacts) -> str:
         """Return the table's sign route: relative, and without a leading slash, which older clients break on."""
-        namespace, name = encode_namespace(facts.namespace), encode_segment(facts.name)
+        namespace, name = encode_segment(facts.namespace), encode_segment(facts.name)
         endpoint = f"v1/{self.prefix}/namespaces/{namespace}/tables/{name}/sign"
         return f"{endpoint}?{urlencode(self.context, quote_via=quote)}" if self.context else endpoint
 
@@ -90,3 +145,38 @@ def _own_timeout(uuid: str) -> str:
     """
     part = int.from_bytes(hashlib.sha256(uuid.encode()).digest()[:8], "big") % (_PARTS // 10)
     return f"{_TIMEOUT_SECONDS}.{part + 1:012}"
+
+
+MAX_TAG = 512
+MAX_TAGS = 32
+"""Of one header; a client keeps one answer of a table, or a few."""
+
+_TAG = re.compile(r'(?P<weak>W/)?"(?P<opaque>[\x21\x23-\x7e]*)"')
+_LIST = re.compile(r'\s*(?P<tag>(?:W/)?"[\x21\x23-\x7e]*")\s*(?:,|$)')
+_MARK = ".sp-"
+
+
+def marked(etag: str, variant: str) -> str | None:
+    """Return the ETag of an answer that was made of one with `etag`; None where that is none."""
+    found = _TAG.fullmatch(etag) if len(etag) <= MAX_TAG else None
+    if found is None:
+        return None
+    return f'{found["weak"] or ""}"{found["opaque"]}{_MARK}{variant}"'
+
+
+def unmarked(if_none_match: str, variant: str) -> str | None:
+    """Return the `If-None-Match` for the upstream: the tags of answers that would be the same today.
+
+    None where there are none; `*` is one, for it means any answer, those of other settings included.
+    """
+    tags: list[str] = []
+    position = 0
+    while position < len(if_none_match) and len(tags) < MAX_TAGS:
+        found = _LIST.match(if_none_match, position)
+        if found is None:
+            return None
+        position = found.end()
+        end = f'{_MARK}{variant}"'
+        if found["tag"].endswith(end):
+            tags.append(f'{found["tag"][: -len(end)]}"')
+    return ", ".join(tags) or None

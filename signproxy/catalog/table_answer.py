@@ -1,23 +1,54 @@
 """Rewrite the answers that describe a table: facts are read, keys taken out, and what a signing client needs put in.
 
 `metadata` is the table's own and passes byte for byte; two levels of it are looked at, and none is decoded.
+
+`read-restrictions` tells whether the upstream keeps rows or columns of a table from the caller that asked. It stands in
+the answers to load, create and register. An object without a row filter and without projections restricts nothing, as
+if it were not there, and so does a filter that is always true. What is not known to restrict nothing restricts: a
+member of a later specification, another type, a filter that cannot be read.
 """
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 import msgspec
 from msgspec import Raw
 
-from signproxy.catalog.client_properties import passed
-from signproxy.catalog.json_object import JsonInvalid, Members, Value, read_members, read_object, read_string
-from signproxy.catalog.read_restrictions import RESTRICTIONS, restricts
+from signproxy.catalog.client_properties import StoreAddress, passed
+from signproxy.catalog.json_object import JsonInvalid, Members, Value, member, read_members, read_object, read_string
 from signproxy.catalog.signer_grant import SWITCH, SignerGrant
-from signproxy.catalog.store_address import StoreAddress
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
 from signproxy.inventory.learned.sighting import TableFacts
+
+RESTRICTIONS = "read-restrictions"
+
+_SPACE = re.compile(rb"[ \t\r\n]+")
+_LONGEST = 64
+"""Bytes of what restricts nothing, with white space; what is longer is not looked at."""
+
+_NOTHING = {
+    "required-column-projections": frozenset({b"null", b"[]"}),
+    "required-row-filter": frozenset({b"null", b"true", b'{"type":"true"}'}),
+}
+_ABSENT = frozenset({b"null"})
+
+
+def restricts(members: Members) -> bool:
+    """Whether an answer restricts what its reader may see of the table."""
+    for name, value in members.values.items():
+        if name.casefold() != RESTRICTIONS or value is None:
+            continue
+        if name != RESTRICTIONS or not isinstance(value, dict):
+            return True
+        for inner, raw in value.items():
+            text = bytes(raw)
+            if len(text) > _LONGEST or _SPACE.sub(b"", text) not in _NOTHING.get(inner, _ABSENT):
+                return True
+    return False
+
 
 _METADATA = "metadata"
 _METADATA_LOCATION = "metadata-location"
@@ -25,7 +56,6 @@ _CONFIG = "config"
 
 MAX_UUID = 64
 
-_NULL = Raw(b"null")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -108,11 +138,10 @@ def read_table(content: bytes, namespace: str, name: str) -> TableAnswer:
 
 
 def _locations(metadata: dict[str, Raw]) -> dict[str, str]:
-    properties = metadata.get("properties", _NULL)
-    if properties == _NULL:
-        return {}
-    given = read_object(properties)
-    return {name: read_string(given[name]) for name in LOCATION_PROPERTIES if given.get(name, _NULL) != _NULL}
+    properties = member(metadata, "properties")
+    given = {} if properties is None else read_object(properties)
+    names = [name for name in LOCATION_PROPERTIES if name in given and member(given, name) is not None]
+    return {name: read_string(given[name]) for name in names}
 
 
 def _text(metadata: dict[str, Raw], name: str) -> str:

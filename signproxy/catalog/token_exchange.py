@@ -55,8 +55,6 @@ _decode_refusal = msgspec.json.Decoder(_Refusal).decode
 class TokenExchange:
     """Asks once for each token of a caller, and remembers the answer until one of the two tokens ends."""
 
-    __slots__ = ("_clock", "_flights", "_known", "_session", "_settings", "_times")
-
     def __init__(
         self,
         settings: ExchangedToken,

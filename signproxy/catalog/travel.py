@@ -33,6 +33,17 @@ NEVER_SENT = frozenset(
 """Names that no setting can let pass: they belong to one connection, or are set for the upstream alone."""
 
 
+def question_headers(
+    headers: Iterable[tuple[str, str]], more: frozenset[str], request_id: str, authorization: str | None
+) -> list[tuple[str, str]]:
+    """Return what an upstream is sent with a call: the headers of the call that travel, and signproxy's own."""
+    # What is read here is not to be unpacked first.
+    sent = [*onward(headers, more), ("Accept-Encoding", "identity"), ("X-Request-ID", request_id)]
+    if authorization is not None:
+        sent.append(("Authorization", authorization))
+    return sent
+
+
 def onward(headers: Iterable[tuple[str, str]], more: frozenset[str]) -> list[tuple[str, str]]:
     """Return the headers of a call that are sent on; `more` are further names, in lower case.
 

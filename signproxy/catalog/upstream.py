@@ -14,8 +14,7 @@ import yarl
 
 from signproxy.catalog.token_exchange import TokenExchange
 from signproxy.catalog.upstream_answer import UpstreamAnswer
-from signproxy.catalog.upstream_fault import Loss, UpstreamFault, fault_of
-from signproxy.catalog.upstream_health import CallResult, Health, UpstreamHealth
+from signproxy.catalog.upstream_fault import CallResult, Loss, UpstreamFault, UpstreamHealth, fault_of
 from signproxy.catalog.upstream_spec import Effect, ExchangedToken, SameToken, Secret, ServiceToken, UpstreamSpec
 from signproxy.errors import Refused, anew
 from signproxy.outbound.client import PoolLimits, Timeouts, http_client
@@ -50,16 +49,13 @@ class Body(Protocol):
     @property
     def length(self) -> int | None:
         """Bytes; None where that is unknown before the end."""
-        ...
 
     @property
     def fault(self) -> Refused | None:
         """Why it ended early; the call then failed because of that, and not of the upstream."""
-        ...
 
     def parts(self) -> AsyncIterator[bytes]:
         """Return the content, from its beginning."""
-        ...
 
 
 class Whole:
@@ -94,6 +90,16 @@ class Question(msgspec.Struct, frozen=True):
     """Seconds for all of it; None where the answer may be long."""
 
 
+def own_question(target: str, authorization: str | None, request_id: str, within: float) -> Question:
+    """Return what signproxy asks for itself, and not for a call of a client; the id may be empty."""
+    headers = [("Accept", "application/json"), ("Accept-Encoding", "identity")]
+    if request_id:
+        headers.append(("X-Request-ID", request_id))
+    if authorization is not None:
+        headers.append(("Authorization", authorization))
+    return Question("GET", target, headers, within=within)
+
+
 class _Lost(aiohttp.ClientError):
     """A connection ended; of a class that aiohttp itself does not send again on. It would repeat even a DELETE."""
 
@@ -105,9 +111,9 @@ class Upstream:
         self, spec: UpstreamSpec, tls: ssl.SSLContext, *, observe: Callable[[float], None] | None = None
     ) -> None:
         self.spec = spec
-        self.health = Health(spec.catalog, spec.uri)
+        self.health = UpstreamHealth(spec.catalog, spec.uri)
+        """How it is doing."""
         self._observe = observe
-        self._open = 0
         self._idle: asyncio.Future[None] | None = None
         self._calls = _client(spec, tls, keep_seconds=KEEPALIVE_SECONDS)
         # A commit has a connection of its own: on one that is used again there is no telling whether the other
@@ -136,7 +142,7 @@ class Upstream:
         A change that was sent, and whose answer is lost, is UPSTREAM_TIMEOUT: never a status that lets a client
         believe that nothing happened.
         """
-        self._open += 1
+        self.health.in_flight += 1
         started = perf_counter()
         try:
             response = await self._head(question)
@@ -150,7 +156,7 @@ class Upstream:
 
     async def idle(self) -> None:
         """Wait until the calls that are under way have their answers; for one that is asked nothing more."""
-        if self._open:
+        if self.health.in_flight:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
 
@@ -160,10 +166,6 @@ class Upstream:
             await self._exchange.aclose()
         await self._calls.close()
         await self._changes.close()
-
-    def report(self) -> UpstreamHealth:
-        """Tell how it is doing."""
-        return self.health.report(self._open)
 
     async def _head(self, question: Question) -> aiohttp.ClientResponse:
         try:
@@ -212,8 +214,8 @@ class Upstream:
         return Refused(fault.reason(question.effect), f"upstream of {self.spec.catalog!r}: {fault.problem}")
 
     def _closed(self) -> None:
-        self._open -= 1
-        if not self._open and self._idle is not None and not self._idle.done():
+        self.health.in_flight -= 1
+        if not self.health.in_flight and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
 

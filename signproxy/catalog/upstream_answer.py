@@ -24,7 +24,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 class UpstreamAnswer:
     """An answer whose head is there. Use it as a context: leaving it ends what was not read, and the connection."""
 
-    __slots__ = ("_closed", "_failed", "_response", "_spec")
+    __slots__ = ("_closed", "_failed", "_response", "_spec", "headers", "status")
 
     def __init__(
         self,
@@ -34,6 +34,8 @@ class UpstreamAnswer:
         closed: Callable[[], None],
     ) -> None:
         self._response = response
+        self.status = response.status
+        self.headers: CIMultiDictProxy[str] = response.headers
         self._spec = spec
         self._failed = failed
         self._closed = closed
@@ -48,19 +50,6 @@ class UpstreamAnswer:
         # A connection whose answer was read to its end is in the pool again, and this leaves it there.
         self._response.close()
         self._closed()
-
-    @property
-    def status(self) -> int:
-        return self._response.status
-
-    @property
-    def headers(self) -> CIMultiDictProxy[str]:
-        return self._response.headers
-
-    @property
-    def encoding(self) -> str:
-        """How the content is packed; `identity` where it is not."""
-        return self.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
 
     def invalid(self, problem: str) -> Refused:
         """Return the refusal of an answer that is none, and count it as the upstream's fault."""
@@ -80,7 +69,7 @@ class UpstreamAnswer:
                 raise self.invalid(f"more than {most} bytes")
             parts.append(part)
         content = parts[0] if len(parts) == 1 else b"".join(parts)
-        match self.encoding:
+        match self.headers.get("Content-Encoding", "identity").strip().lower() or "identity":
             case "identity":
                 return content
             case "gzip" | "x-gzip":
@@ -102,7 +91,9 @@ class UpstreamAnswer:
             try:
                 part = await content.readany()
             except aiohttp.ClientPayloadError as error:
-                raise self._failed(_broken(error)) from None
+                # A body that ended early, or whose chunks are none: the two are not told apart.
+                fault = UpstreamFault(Loss.LOST, f"the answer broke off: {type(error).__name__}")
+                raise self._failed(fault) from None
             except (aiohttp.ClientError, OSError) as error:
                 raise self._failed(fault_of(error)) from None
             if not part:
@@ -116,11 +107,6 @@ class UpstreamAnswer:
             return await asyncio.to_thread(_gunzip, content, limit)
         except (zlib.error, ValueError) as error:
             raise self.invalid(f"gzip: {error}") from None
-
-
-def _broken(error: aiohttp.ClientPayloadError) -> UpstreamFault:
-    """Return the fault of a body that ended early, or whose chunks are none; the two are not told apart."""
-    return UpstreamFault(Loss.LOST, f"the answer broke off: {type(error).__name__}")
 
 
 def _gunzip(content: bytes, limit: int) -> bytes:

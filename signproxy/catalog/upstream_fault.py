@@ -1,4 +1,4 @@
-"""Tell what a fault on the way to an upstream means for a call: not sent, lost, late or not to be understood."""
+"""Tell what a fault on the way to an upstream means for a call, and keep count of how an upstream answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 
 from signproxy.catalog.upstream_spec import Effect
 from signproxy.errors import Reason
+from signproxy.telemetry.log import get_logger
 
 
 class Loss(Enum):
@@ -77,3 +78,53 @@ def reason_of_status(status: int) -> Reason:
     if status in _AWAY:
         return Reason.UPSTREAM_UNAVAILABLE
     return Reason.UPSTREAM_FAILED if status >= 500 else Reason.UPSTREAM_INVALID
+
+
+_log = get_logger("signproxy.upstream")
+
+
+class CallResult(Enum):
+    """How a call to an upstream ended; the label of its metric."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    """4xx: the upstream works, and said no."""
+    FAILED = "failed"
+    """5xx."""
+    UNREACHABLE = "unreachable"
+    LATE = "late"
+    LOST = "lost"
+    INVALID = "invalid"
+
+
+class UpstreamHealth(msgspec.Struct):
+    """How an upstream is doing, counted as it answers."""
+
+    catalog: str
+    uri: str
+    last_success_at: float = 0.0
+    """Unix time of the last answer below 500; 0 before the first."""
+    last_failure_at: float = 0.0
+    problem: str = ""
+    """Of the last failure; empty once there was a success after it."""
+    in_flight: int = 0
+    results: dict[str, int] = msgspec.field(default_factory=lambda: {result.value: 0 for result in CallResult})
+
+    def answered(self, status: int, now: float) -> None:
+        """Count an answer."""
+        if status >= 500:
+            self.failed(CallResult.FAILED, f"status {status}", now)
+            return
+        self.results[(CallResult.REFUSED if status >= 400 else CallResult.OK).value] += 1
+        self.last_success_at = now
+        if self.problem:
+            self.problem = ""
+            _log.info("upstream answers again", catalog=self.catalog)
+
+    def failed(self, result: CallResult, problem: str, now: float) -> None:
+        """Count a failure; the first one after a success is logged."""
+        self.results[result.value] += 1
+        self.last_failure_at = now
+        if not self.problem:
+            _log.warning("upstream fails", catalog=self.catalog, problem=problem)
+        self.problem = problem

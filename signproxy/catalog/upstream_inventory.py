@@ -8,13 +8,13 @@ from email.utils import parsedate_to_datetime
 from time import time
 from urllib.parse import quote
 
-import msgspec
 from multidict import CIMultiDictProxy
 
 from signproxy.catalog.call import table_path
-from signproxy.catalog.names import encode_namespace, name_problem, namespace_problem
+from signproxy.catalog.list_answer import ListPage, read_list_page
+from signproxy.catalog.names import encode_segment, name_problem, namespace_problem
 from signproxy.catalog.table_answer import read_table
-from signproxy.catalog.upstream import Question
+from signproxy.catalog.upstream import own_question
 from signproxy.catalog.upstream_fault import reason_of_status
 from signproxy.catalog.upstream_spec import InventorySpec
 from signproxy.catalog.upstreams import Bound
@@ -44,20 +44,6 @@ _AGAIN = frozenset({Reason.UPSTREAM_UNAVAILABLE, Reason.UPSTREAM_FAILED, Reason.
 
 TableName = tuple[str, str]
 """Levels of the namespace joined by U+001F, and the name."""
-
-
-class _Identifier(msgspec.Struct, frozen=True, gc=False):
-    namespace: tuple[str, ...]
-    name: str
-
-
-class _Page(msgspec.Struct, frozen=True, gc=False, rename="kebab"):
-    identifiers: tuple[_Identifier, ...] | None = None
-    namespaces: tuple[tuple[str, ...], ...] | None = None
-    next_page_token: str | None = None
-
-
-_decode = msgspec.json.Decoder(_Page).decode
 
 
 class UpstreamInventory:
@@ -123,7 +109,7 @@ class UpstreamInventory:
     async def _tables_in(self, levels: tuple[str, ...]) -> AsyncIterator[TableName]:
         namespace = _joined(levels)
         names: set[str] = set()
-        async for page in self._pages(f"namespaces/{encode_namespace(namespace)}/tables", ""):
+        async for page in self._pages(f"namespaces/{encode_segment(namespace)}/tables", ""):
             for identifier in page.identifiers or ():
                 if identifier.namespace != levels or identifier.name in names:
                     continue
@@ -133,7 +119,7 @@ class UpstreamInventory:
                 if (namespace, identifier.name) not in self._known:
                     yield namespace, identifier.name
 
-    async def _pages(self, path: str, query: str) -> AsyncIterator[_Page]:
+    async def _pages(self, path: str, query: str) -> AsyncIterator[ListPage]:
         token: str | None = "" if self._spec.page_size else None
         told: set[str] = set()
         while True:
@@ -146,10 +132,7 @@ class UpstreamInventory:
             if content is None:
                 # The namespace was dropped meanwhile.
                 return
-            try:
-                page = _decode(content)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise Refused(Reason.UPSTREAM_INVALID, f"a list of {path!r}: {error}") from None
+            page = read_list_page(content, f"a list of {path!r}")
             yield page
             token = page.next_page_token or None
             if token is None:
@@ -211,12 +194,9 @@ class UpstreamInventory:
     async def _ask(self, path: str, query: str, within: float) -> bytes | None:
         upstream = self._bound.upstream
         authorization = None if self._spec.token is None else f"Bearer {self._spec.token.reveal()}"
-        headers = [("Accept", "application/json"), ("Accept-Encoding", "identity"), ("X-Request-ID", _REQUEST_ID)]
-        if authorization is not None:
-            headers.append(("Authorization", authorization))
         try:
             target = await self._bound.paths.target(path, query, authorization, _REQUEST_ID)
-            async with await upstream.ask(Question("GET", target, headers, within=within)) as answer:
+            async with await upstream.ask(own_question(target, authorization, _REQUEST_ID, within)) as answer:
                 match answer.status:
                     case 200:
                         return await answer.whole()

@@ -10,7 +10,7 @@ import msgspec
 
 from signproxy.catalog.flights import Flights
 from signproxy.catalog.names import SEPARATOR
-from signproxy.catalog.upstream import Question, Upstream
+from signproxy.catalog.upstream import Upstream, own_question
 from signproxy.catalog.upstream_fault import reason_of_status
 from signproxy.errors import Reason, Refused
 from signproxy.telemetry.log import get_logger
@@ -46,8 +46,6 @@ _decode = msgspec.json.Decoder(_Config).decode
 
 class UpstreamPaths:
     """The paths of one upstream. They belong to the warehouse of the settings, and so are the same for every caller."""
-
-    __slots__ = ("_flights", "_prefix", "_separator", "_upstream")
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
@@ -117,11 +115,8 @@ class UpstreamPaths:
         await self._flights.join(key, lambda: self._ask(authorization, request_id))
 
     async def _ask(self, authorization: str | None, request_id: str) -> None:
-        headers = [("Accept", "application/json"), ("Accept-Encoding", "identity"), ("X-Request-ID", request_id)]
-        if authorization is not None:
-            headers.append(("Authorization", authorization))
-        within = self._upstream.spec.times.load
-        async with await self._upstream.ask(Question("GET", self.config_target, headers, within=within)) as answer:
+        question = own_question(self.config_target, authorization, request_id, self._upstream.spec.times.load)
+        async with await self._upstream.ask(question) as answer:
             if answer.status != 200:
                 raise Refused(reason_of_status(answer.status), f"/v1/config of the upstream: status {answer.status}")
             self.note(await answer.whole(MAX_CONFIG))

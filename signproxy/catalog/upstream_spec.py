@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import msgspec
 
-from signproxy.catalog.access import Offer
+from signproxy.catalog.signer_grant import Offer
 from signproxy.telemetry.log import never_log
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from signproxy.catalog.upstream import Upstream, open_upstream
-from signproxy.catalog.upstream_health import UpstreamHealth
+from signproxy.catalog.upstream import Upstream, open_upstream, own_question
+from signproxy.catalog.upstream_answer import UpstreamAnswer
+from signproxy.catalog.upstream_fault import UpstreamHealth
 from signproxy.catalog.upstream_paths import UpstreamPaths
 from signproxy.catalog.upstream_spec import UpstreamSpec
 from signproxy.telemetry.log import get_logger
@@ -17,11 +19,15 @@ _log = get_logger("signproxy.upstream")
 class Bound:
     """An upstream, and its paths."""
 
-    __slots__ = ("paths", "upstream")
-
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
         self.paths = UpstreamPaths(upstream)
+
+    async def look_up(self, path: str, query: str, bearer: str, expires_at: float, request_id: str) -> UpstreamAnswer:
+        """Ask for something below the prefix with a caller's own token; the answer is to be closed. Raise Refused."""
+        authorization = await self.upstream.authorization(bearer, expires_at)
+        target = await self.paths.target(path, query, authorization, request_id)
+        return await self.upstream.ask(own_question(target, authorization, "", self.upstream.spec.times.load))
 
     async def retire(self) -> None:
         """End once the calls under way have their answers."""
@@ -34,20 +40,16 @@ class Bound:
         await self.upstream.aclose()
 
 
-class PreparedUpstreams:
-    """Upstreams that would take the place of those in force; `fresh` are those that nothing uses yet."""
+class PreparedUpstreams(NamedTuple):
+    """Upstreams that would take the place of those in force."""
 
-    __slots__ = ("bound", "fresh")
-
-    def __init__(self, bound: dict[str, Bound], fresh: tuple[Bound, ...]) -> None:
-        self.bound = bound
-        self.fresh = fresh
+    bound: dict[str, Bound]
+    fresh: tuple[Bound, ...]
+    """Those that nothing uses yet."""
 
 
 class Upstreams:
     """The upstream of each catalog that has one."""
-
-    __slots__ = ("_bound", "_observe", "_retiring")
 
     def __init__(self, observe: Callable[[float], None] | None = None) -> None:
         self._bound: dict[str, Bound] = {}
@@ -100,7 +102,7 @@ class Upstreams:
 
     def reports(self) -> tuple[UpstreamHealth, ...]:
         """Tell how each of them is doing."""
-        return tuple(bound.upstream.report() for bound in self._bound.values())
+        return tuple(bound.upstream.health for bound in self._bound.values())
 
     async def aclose(self) -> None:
         """End every connection and task."""

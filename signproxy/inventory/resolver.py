@@ -7,8 +7,9 @@ from typing import Protocol
 
 from signproxy.errors import Reason, Refused
 from signproxy.model import ByLocation, NamedTable
-from signproxy.policy.catalog import Catalog, Overlap, Table, TableBinding
+from signproxy.policy.catalog import Catalog, Overlap, TableBinding
 from signproxy.policy.containment import addressed
+from signproxy.policy.table import BEFORE_NAME, Table
 from signproxy.s3.operation import Access
 from signproxy.s3.request import S3Request
 
@@ -20,19 +21,17 @@ class TableResolver(Protocol):
         self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request
     ) -> tuple[Table, ...] | Awaitable[tuple[Table, ...]]:
         """Return at least one table. Raise Refused with TABLE_UNKNOWN or LOCATION_UNOWNED."""
-        ...
 
 
 class PolicyResolver:
     """Resolve over the tables that the policy declares, without ever waiting."""
 
-    __slots__ = ()
-
     def resolve(self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request) -> tuple[Table, ...]:
         """Return the named table, or the owners of what is addressed; with overlapping locations, all of them."""
         if not isinstance(target, NamedTable):
             return self._by_location(catalog, request)
-        table = catalog.table(target.namespace, target.name)
+        # As `table_key` does it; the call alone would cost a request as much as the look-up.
+        table = catalog.keyed(f"{target.namespace}{BEFORE_NAME}{target.name}")
         if table is None:
             # Where keys decide, too: a route of a table that was dropped, or never was, serves no caller.
             raise Refused(Reason.TABLE_UNKNOWN, f"no table {target.name!r} in namespace {target.namespace!r}")

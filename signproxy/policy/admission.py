@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from signproxy.errors import Reason
 from signproxy.model import Deny, Subject
-from signproxy.policy.catalog import Catalog, CatalogKind
-from signproxy.policy.learning import Authorizer
+from signproxy.policy.catalog import Authorizer, Catalog, CatalogKind
 from signproxy.policy.state import PolicyState
 
 
@@ -18,7 +17,8 @@ def refuse_stranger(state: PolicyState, catalog: Catalog, subject: Subject) -> D
     if caller.catalogs is not None and catalog.name not in caller.catalogs:
         return Deny(Reason.CATALOG_NOT_FOR_ISSUER, f"issuer {caller.issuer!r}, catalog {catalog.name!r}")
     # Also where nothing of a table is asked for: an upstream is shown the owner's own token.
-    if any(scope.catalog != catalog.name for scope in caller.scopes):
+    limited = caller.scope is not None or caller.key_scope is not None
+    if limited and any(scope.catalog != catalog.name for scope in caller.scopes):
         return Deny(Reason.NOT_IN_SCOPE, f"good for another catalog than {catalog.name!r}")
     # Where the upstream alone authorizes, the policy need not know its callers.
     rights = state.rights(subject.effective, catalog)

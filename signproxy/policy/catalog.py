@@ -1,41 +1,69 @@
-"""Hold a catalog: its switches, its storages, and its tables by name and by location."""
+"""Hold a catalog: its switches, its storages, its tables by name and by location, and what it leaves to an upstream."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from enum import Enum
 
-from signproxy.policy.learning import Authorizer, Learning, TablesFrom
+import msgspec
+
+from signproxy.model import TableId
+from signproxy.policy.location import Location
 from signproxy.policy.location_index import LocationIndex
-from signproxy.policy.table import (
-    BEFORE_NAME,
-    NO_GRANTS,
-    Grants,
-    MetadataLevel,
-    Namespace,
-    Overwrite,
-    Place,
-    Table,
-    TableSettings,
-    table_key,
-)
+from signproxy.policy.places import PlaceTree
+from signproxy.policy.table import BEFORE_NAME, Grants, MetadataLevel, Namespace, Overwrite, Place, Table, table_key
 from signproxy.policy.volume import Volumes
 from signproxy.s3.storage import EndpointIndex, Storage
 
-__all__ = [
-    "NO_GRANTS",
-    "Catalog",
-    "CatalogKind",
-    "Grants",
-    "MetadataLevel",
-    "Namespace",
-    "Overlap",
-    "Overwrite",
-    "Place",
-    "Table",
-    "TableBinding",
-    "TableSettings",
-]
+
+class TablesFrom(Enum):
+    """Where a catalog's tables are known from."""
+
+    DECLARED = "declared"
+    UPSTREAM = "upstream"
+
+
+class Authorizer(Enum):
+    """Who authorizes a caller."""
+
+    POLICY = "policy"
+    CATALOG = "catalog"
+    BOTH = "both"
+
+
+class Listing(msgspec.Struct, frozen=True, gc=False):
+    """What the policy says of a table whose location the upstream tells."""
+
+    id: TableId
+    metadata: MetadataLevel
+    overwrite: Overwrite
+    places: tuple[Place, ...]
+    """Its own, wherever the upstream says that it lies, and no other table's."""
+    uuid: str
+    """Where it is given, the listing is of this table alone, and of no other of its name."""
+
+
+class Learning(msgspec.Struct, frozen=True, gc=False):
+    """Everything that a catalog with `tables: upstream` has besides. Built whole, then only read."""
+
+    authorizer: Authorizer
+    roots: tuple[Location, ...]
+    """A table's locations lie below one of them."""
+    caller_locations: tuple[Location, ...]
+    """Places below which callers may choose where their tables and namespaces lie."""
+    metadata: MetadataLevel
+    overwrite: Overwrite
+    nowhere: Namespace
+    """Stands for a namespace that neither it nor one above was granted anything on."""
+    listings: dict[str, Listing]
+    """By the key of the table."""
+    grants: dict[str, Grants]
+    """Key of a table that is not declared -> what was granted on it and on its namespaces, merged.
+
+    They are made with the policy and live as long, as the rights of a principal expect of grants.
+    """
+    reserved: PlaceTree[Listing]
+    """The places of the listings."""
 
 
 class TableBinding(Enum):
@@ -59,70 +87,47 @@ class CatalogKind(Enum):
     EXTERNAL = "external"
 
 
-class Catalog:
+_NO_TABLES: dict[str, Table] = {}
+
+
+class Catalog(msgspec.Struct, eq=False):
     """A catalog of the policy. Built whole, then only read."""
 
-    __slots__ = (
-        "_tables",
-        "allow_external",
-        "below",
-        "binding",
-        "endpoints",
-        "grants",
-        "kind",
-        "learning",
-        "locations",
-        "name",
-        "namespaces",
-        "overlap",
-        "prefixes",
-        "readers",
-        "remote_signing",
-        "roles",
-        "storages",
-        "volumes",
-    )
+    name: str
+    storages: dict[str, Storage]
+    remote_signing: bool = False
+    kind: CatalogKind = CatalogKind.INTERNAL
+    allow_external: bool = False
+    binding: TableBinding = TableBinding.STRICT
+    overlap: Overlap = Overlap.FORBIDDEN
+    prefixes: tuple[str, ...] = ()
+    """Every prefix that means this catalog, its name first."""
+    roles: dict[int, str] = {}
+    """The names of its catalog roles; ids are unique in the whole state."""
+    grants: Grants = {}
+    """What is granted on the catalog itself."""
+    learning: Learning | None = None
+    """What an upstream is left to say; None where the policy declares every table."""
+    below: dict[str, Grants] = {}
+    """Namespace -> everything that is granted on what lies in it, taken together; the catalog itself is ''."""
+    readers: dict[str, Grants] = {}
+    """Bucket -> everything that is granted on the declared tables that lie in it, taken together."""
+    namespaces: dict[str, Namespace] = {}
+    volumes: Volumes = msgspec.field(default_factory=Volumes)
+    locations: LocationIndex = msgspec.field(default_factory=LocationIndex)
+    endpoints: EndpointIndex = EndpointIndex(())
+    """Of its storages."""
+    keyed: Callable[[str], Table | None] = _NO_TABLES.get
+    """Returns the table of this key, as `table_key` makes it; None where there is none."""
+    # One dict for all namespaces: a look-up then reads two lines of memory less.
+    _tables: dict[str, Table] = {}
 
-    def __init__(  # noqa: PLR0913  (a value; its parts are given by name)
-        self,
-        name: str,
-        *,
-        storages: dict[str, Storage],
-        remote_signing: bool = False,
-        kind: CatalogKind = CatalogKind.INTERNAL,
-        allow_external: bool = False,
-        binding: TableBinding = TableBinding.STRICT,
-        overlap: Overlap = Overlap.FORBIDDEN,
-        prefixes: tuple[str, ...] = (),
-        roles: dict[int, str] | None = None,
-        grants: Grants = NO_GRANTS,
-        learning: Learning | None = None,
-    ) -> None:
-        self.name = name
-        self.storages = storages
-        self.endpoints = EndpointIndex(storages.values())
-        self.remote_signing = remote_signing
-        self.kind = kind
-        self.allow_external = allow_external
-        self.binding = binding
-        self.overlap = overlap
-        self.prefixes = prefixes
-        """Every prefix that means this catalog, its name first."""
-        self.roles: dict[int, str] = {} if roles is None else roles
-        """The names of its catalog roles; ids are unique in the whole state."""
-        self.grants = grants
-        """What is granted on the catalog itself."""
-        self.learning = learning
-        """What an upstream is left to say; None where the policy declares every table."""
-        self.below: dict[str, Grants] = {}
-        """Namespace -> everything that is granted on what lies in it, taken together; the catalog itself is ''."""
-        self.readers: dict[str, Grants] = {}
-        """Bucket -> everything that is granted on the declared tables that lie in it, taken together."""
-        self.namespaces: dict[str, Namespace] = {}
-        self.volumes = Volumes()
-        self.locations = LocationIndex()
-        # One dict for all namespaces: a look-up then reads two lines of memory less.
-        self._tables: dict[str, Table] = {}
+    def __post_init__(self) -> None:
+        self.endpoints = EndpointIndex(self.storages.values())
+        self.keyed = self._tables.get
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.name!r})"
 
     @property
     def tables_from(self) -> TablesFrom:
@@ -130,13 +135,19 @@ class Catalog:
         return TablesFrom.DECLARED if self.learning is None else TablesFrom.UPSTREAM
 
     @property
+    def learns(self) -> Learning:
+        """What an upstream is left to say, for what only a catalog with `tables: upstream` is asked."""
+        assert self.learning is not None  # noqa: S101 - see above
+        return self.learning
+
+    @property
     def authorizer(self) -> Authorizer:
-        """Whose word a caller's rights are."""
+        """Who authorizes a caller."""
         return Authorizer.POLICY if self.learning is None else self.learning.authorizer
 
     def table(self, namespace: str, name: str) -> Table | None:
         """Return the table of this name; `namespace` holds its levels joined by U+001F."""
-        # As `table_key` does it; the call alone would cost a request as much as the look-up.
+        # As `table_key` does it, without the call.
         return self._tables.get(f"{namespace}{BEFORE_NAME}{name}")
 
     def tables(self) -> Collection[Table]:

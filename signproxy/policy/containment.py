@@ -35,10 +35,7 @@ def contains_key(table: Table, storage: str, bucket: str, key: str) -> bool:
 
 def contains_prefix(table: Table, storage: str, bucket: str, prefix: str) -> bool:
     """Whether every key that begins with the prefix lies in the table: it must reach past a location's slash."""
-    return any(
-        prefix.startswith(place.prefix) and bucket == place.bucket and storage == place.storage
-        for place in table.places
-    )
+    return any(place.holds(bucket, prefix) and storage == place.storage for place in table.places)
 
 
 def addressed(request: S3Request) -> tuple[str, ...]:

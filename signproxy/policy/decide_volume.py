@@ -1,21 +1,21 @@
-"""Decide whether a subject may do an S3 operation in a volume. Only the transparent way asks: none is signed for."""
+"""Decide whether a subject may do an S3 operation in a volume, or know of a bucket. Only the transparent way asks."""
 
 from __future__ import annotations
 
-import msgspec
-
 from signproxy.errors import Reason
-from signproxy.model import Allow, Ceiling, Deny, Subject
+from signproxy.model import Allow, Ceiling, Deny, KeyScope, Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.containment import addressed
 from signproxy.policy.privileges import Privilege, names_of
-from signproxy.policy.rights import ReachingGrant, Rights, granted
+from signproxy.policy.reach import grants_at
+from signproxy.policy.rights import SIGN_S3_READ_REQUEST, PolicyAuthority, Rights, granted
 from signproxy.policy.state import PolicyState
-from signproxy.policy.table import Overwrite
+from signproxy.policy.table import NO_GRANTS, Grants, Overwrite
 from signproxy.policy.volume import Volume
-from signproxy.s3.forwarded import KeyRules
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request
+from signproxy.s3.rules import KeyRules
+from signproxy.s3.storage import Storage
 
 VOLUME_READ = int(Privilege.VOLUME_READ_DATA)
 VOLUME_WRITE = int(Privilege.VOLUME_WRITE_DATA)
@@ -56,7 +56,7 @@ def decide_volume(
         if request.conditional or not (write_once or operation in _PARTS):
             detail = f"{operation.s3_name}, conditional: {request.conditional}"
             return Deny(Reason.WRITE_ONCE, detail, volume=volume.id)
-    return Allow(None, VolumeAuthority(catalog, rights, volume, need), write_once, volume=volume.id)
+    return Allow(None, _authority(catalog, rights, volume, need), write_once, volume=volume.id)
 
 
 def needed(request: S3Request) -> int:
@@ -120,34 +120,69 @@ def _lacking(subject: Subject, volume: Volume, missing: int) -> Deny:
     return Deny(reason, detail, volume=volume.id)
 
 
-class VolumeAuthority(msgspec.Struct, frozen=True, gc=False):
-    """The grants of the policy that stand behind an `Allow` for a volume; named only when asked for."""
-
-    catalog: Catalog
-    rights: Rights
-    volume: Volume
-    need: int
-
-    @property
-    def rule_id(self) -> str:
-        """The deciding grants, `role@catalog:…` or `role@volume:…`, joined by `+`."""
-        need = self.need
-        rules: list[str] = []
-        for ground in grounds_in(self.catalog, self.volume, self.rights.roles):
-            if ground.mask & need:
-                need &= ~ground.mask
-                rules.append(ground.rule_id)
-        return "+".join(rules)
+def _authority(catalog: Catalog, rights: Rights, volume: Volume, need: int) -> PolicyAuthority:
+    """Return the deciding grants, `role@catalog:…` or `role@volume:…`: the catalog's first."""
+    rules: list[str] = []
+    for securable, grants in ((f"catalog:{catalog.name}", catalog.grants), (f"volume:{volume.id}", volume.grants)):
+        for role, mask in sorted(grants.items()):
+            if role in rights.roles and mask & need:
+                need &= ~mask
+                rules.append(f"{catalog.roles.get(role, str(role))}@{securable}")
+    return PolicyAuthority("+".join(rules))
 
 
-def grounds_in(catalog: Catalog, volume: Volume, roles: frozenset[int] | None = None) -> tuple[ReachingGrant, ...]:
-    """Return the grants to these roles (all roles where None) that reach a volume, the catalog's first."""
-    return tuple(
-        ReachingGrant(catalog.roles.get(role, str(role)), securable, mask)
-        for securable, grants in (
-            (f"catalog:{catalog.name}", catalog.grants),
-            (f"volume:{volume.id}", volume.grants),
+def decide_bucket(state: PolicyState, catalog: Catalog, subject: Subject, bucket: str) -> Allow | Deny:
+    """Judge whether a subject may know of a bucket: one that may read anything in it may.
+
+    That there is a bucket of this name is all that it learns, so grants that lie close together are not told apart.
+    """
+    rights = state.rights(subject.effective, catalog)
+    if rights is None:
+        return Deny(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r}")
+    scopes = [scope for scope in subject.caller.scopes if scope.namespace]
+    if scopes:
+        known = all(_reads_in(catalog, rights, bucket, scope) for scope in scopes)
+    else:
+        tables = _tables_in(catalog, bucket)
+        known = (tables is not None and _reads(rights, tables)) or any(
+            VOLUME_READ & mask_in(rights, volume) for volume in catalog.volumes.in_bucket(bucket)
         )
-        for role, mask in sorted(grants.items())
-        if roles is None or role in roles
-    )
+    if known:
+        # The bucket is named: the grants behind it may be a million.
+        return Allow(None, PolicyAuthority(f"reader@bucket:{catalog.name}/{bucket}"))
+    detail = f"principal {subject.effective.name!r} may read nothing in bucket {bucket!r} of catalog {catalog.name!r}"
+    return Deny(Reason.NO_READ_DATA, detail)
+
+
+def unlisted(state: PolicyState, catalog: Catalog, subject: Subject) -> tuple[Storage, ...]:
+    """Return the storages of which only the store knows which buckets a subject may know of: clients make them."""
+    rights = state.rights(subject.effective, catalog)
+    if rights is None or any(scope.namespace for scope in subject.caller.scopes):
+        return ()
+    patterns = [volume for volume in catalog.volumes if volume.is_pattern and VOLUME_READ & mask_in(rights, volume)]
+    return tuple([catalog.storages[name] for name in dict.fromkeys(volume.storage for volume in patterns)])
+
+
+def _tables_in(catalog: Catalog, bucket: str) -> Grants | None:
+    """Return what is granted on the tables in a bucket; None where there are none."""
+    if catalog.learning is None:
+        return catalog.readers.get(bucket)
+    # Which of the tables that an upstream tells of lie in which bucket is not known beforehand.
+    if any(root.bucket == bucket for root in catalog.learning.roots):
+        return catalog.below.get("", NO_GRANTS)
+    return None
+
+
+def _reads_in(catalog: Catalog, rights: Rights, bucket: str, scope: KeyScope) -> bool:
+    """Whether something may be read in the table or the namespace that a key is good for."""
+    if scope.catalog != catalog.name:
+        return False
+    table = catalog.table(scope.namespace, scope.table)
+    if table is not None and not any(place.bucket == bucket for place in table.places):
+        return False
+    below = NO_GRANTS if scope.table else catalog.below.get(scope.namespace, NO_GRANTS)
+    return _reads(rights, grants_at(catalog, scope.namespace, scope.table or None)) or _reads(rights, below)
+
+
+def _reads(rights: Rights, grants: Grants) -> bool:
+    return not SIGN_S3_READ_REQUEST & ~(rights.mask | granted(grants, rights.roles))

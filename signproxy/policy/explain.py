@@ -6,7 +6,7 @@ import msgspec
 
 from signproxy.errors import Reason
 from signproxy.model import NAMESPACE_SEPARATOR, Deny, Subject, TableId
-from signproxy.policy.catalog import Catalog, Table, TableSettings
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.containment import addressed, contains_key
 from signproxy.policy.decide_volume import mask_in, needed
 from signproxy.policy.privileges import names_of
@@ -21,6 +21,7 @@ from signproxy.policy.rights import (
     mask_on,
 )
 from signproxy.policy.state import PolicyState
+from signproxy.policy.table import Table, TableSettings
 from signproxy.s3.request import S3Request
 
 _ELLIPSIS_AFTER = 40
@@ -41,12 +42,6 @@ class LocationMatch(msgspec.Struct, frozen=True, gc=False):
         shown = f"{_plain(self.key[: self.common])}[{_plain(differs) or 'ends here'}]"
         expected = self.location[self.common : self.common + _ELLIPSIS_AFTER]
         return f"{shown}; the location goes on with [{_plain(expected) or 'nothing: a key must follow'}]"
-
-
-def grants_of(state: PolicyState, catalog: Catalog, subject: Subject, table: Table) -> tuple[ReachingGrant, ...]:
-    """Return the grants of the subject's roles that reach a table, from the catalog downwards."""
-    rights = state.rights(subject.effective, catalog)
-    return () if rights is None else tuple(grounds(catalog, table, rights.roles))
 
 
 def nearest_grants(catalog: Catalog, table: Table, missing: int) -> tuple[ReachingGrant, ...]:
@@ -71,7 +66,9 @@ def suggest(state: PolicyState, catalog: Catalog, subject: Subject, deny: Deny, 
     For operators alone: it names roles, tables and locations.
     """
     if deny.reason is Reason.PRINCIPAL_UNKNOWN:
-        return _introduce(state, subject)
+        role = next(iter(state.principal_roles), "a-principal-role")
+        yaml = f"principals: {{{_quoted(subject.effective.name)}: {{roles: [{_quoted(role)}]}}}}"
+        return f"add the principal to the policy: {yaml}"
     rights = state.rights(subject.effective, catalog)
     if deny.volume is not None and rights is not None and request is not None:
         return _grant_in(catalog, rights, deny, request)
@@ -114,12 +111,6 @@ def _known(catalog: Catalog, table: TableId) -> Table | None:
     namespace = namespace_at(catalog, table.namespace) or catalog.learning.nowhere
     grants = grants_at(catalog, table.namespace, table.name)
     return Table(table, namespace, "", TableSettings("", ""), grants)
-
-
-def _introduce(state: PolicyState, subject: Subject) -> str:
-    role = next(iter(state.principal_roles), "a-principal-role")
-    yaml = f"principals: {{{_quoted(subject.effective.name)}: {{roles: [{_quoted(role)}]}}}}"
-    return f"add the principal to the policy: {yaml}"
 
 
 def _grant(state: PolicyState, catalog: Catalog, subject: Subject, rights: Rights, table: Table, need: int) -> str:

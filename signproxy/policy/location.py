@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 import msgspec
 
@@ -15,6 +16,9 @@ MAX_PATH_BYTES = MAX_KEY_BYTES - 2
 
 MAX_TEXT = 4096
 """Longer than any location that passes; ends the work on a hostile one before it begins."""
+
+_KEPT = 512
+"""Locations that were read lately; some 3 KiB each at most."""
 
 _SCHEMES = frozenset({"s3", "s3a", "s3n"})
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]")
@@ -43,7 +47,8 @@ class Location(msgspec.Struct, frozen=True, gc=False):
 
     def contains(self, other: Location) -> bool:
         """Whether `other` lies below this location, by whole segments; a location does not contain itself."""
-        return self.bucket == other.bucket and other.path.startswith(self.prefix) and self.path != other.path
+        below = f"{self.path}/" if self.path else ""
+        return self.bucket == other.bucket and other.path.startswith(below) and self.path != other.path
 
 
 def parse_location(text: str) -> Location:
@@ -55,6 +60,10 @@ def parse_location(text: str) -> Location:
     if not location.path:
         raise LocationInvalid(f"{text!r} is a whole bucket; a table's location needs a path")
     return location
+
+
+known_location = lru_cache(_KEPT)(parse_location)
+"""Does the same for the locations that an upstream names: it names those of a table again and again."""
 
 
 def parse_root(text: str) -> Location:

@@ -13,8 +13,6 @@ _Owners = Table | tuple[Table, ...]
 class LocationIndex:
     """The locations of one catalog's tables, by bucket. Built once, then only read."""
 
-    __slots__ = ("_buckets", "_sorted")
-
     def __init__(self) -> None:
         self._buckets: dict[str, _Bucket] = {}
         # Bucket -> its prefixes in order; only where locations may nest.

@@ -14,37 +14,33 @@ always holds a slash."""
 
 
 # Members of an enum are slow to look up by name, and these are looked up for every key.
-_PROTECTED = MetadataLevel.PROTECTED
+_SEALED, _OPEN = MetadataLevel.SEALED, MetadataLevel.OPEN
 _DELETE = Access.DELETE
 
 
 def refuse_key(rights: Rights, table: Table, bucket: str, key: str, access: Access) -> Deny | None:
-    """Refuse a key of the table that its metadata level closes to the holder of these rights."""
-    denial = _refuse_as_spelled(rights, table, bucket, key, access)
-    if denial is None and (";" in key or " " in key or "./" in key or key.endswith(".")):
-        return _refuse_as_spelled(rights, table, bucket, _as_lenient_stores_read(key), access)
-    return denial
+    """Refuse a key of the table that its metadata level closes to the holder of these rights.
 
-
-def _refuse_as_spelled(rights: Rights, table: Table, bucket: str, key: str, access: Access) -> Deny | None:
+    Nor may it be closed as lenient stores read it.
+    """
     level = table.settings.metadata
-    if level is _PROTECTED:
-        if not key.endswith(PROTECTED_NAMES) and not (access is _DELETE and _reaches(table, bucket, f"{key}/")):
-            return None
-    elif level is MetadataLevel.OPEN:
+    if level is _OPEN:
         return None
-    elif _sealed(table, bucket, key) or (access is _DELETE and _reaches(table, bucket, f"{key}/")):
-        return Deny(Reason.METADATA_SEALED, f"key {key!r}", table.id)
-    elif not key.endswith(PROTECTED_NAMES):
-        return None
-    if mask_on(rights, table) & FULL_METADATA:
-        return None
-    return Deny(Reason.METADATA_PROTECTED, f"key {key!r} without TABLE_FULL_METADATA", table.id)
+    spellings: tuple[str, ...] = (key,)
+    if ";" in key or " " in key or "./" in key or key.endswith("."):
+        spellings += (_as_lenient_stores_read(key),)
+    for spelled in spellings:
+        reaches = access is _DELETE and _reaches(table, bucket, f"{spelled}/")
+        if level is _SEALED and (reaches or _sealed(table, bucket, spelled)):
+            return Deny(Reason.METADATA_SEALED, f"key {spelled!r}", table.id)
+        if (reaches or spelled.endswith(PROTECTED_NAMES)) and not mask_on(rights, table) & FULL_METADATA:
+            return Deny(Reason.METADATA_PROTECTED, f"key {spelled!r} without TABLE_FULL_METADATA", table.id)
+    return None
 
 
 def refuse_prefix(_: Rights, table: Table, bucket: str, prefix: str, __: Access) -> Deny | None:
     """Refuse a list that shows what lies below a sealed metadata path; otherwise names alone are no secret."""
-    if table.settings.metadata is not MetadataLevel.SEALED:
+    if table.settings.metadata is not _SEALED:
         return None
     if _sealed(table, bucket, prefix) or _reaches(table, bucket, prefix):
         return Deny(Reason.METADATA_SEALED, f"prefix {prefix!r}", table.id)
@@ -61,7 +57,7 @@ def _as_lenient_stores_read(key: str) -> str:
 
 def _sealed(table: Table, bucket: str, key: str) -> bool:
     """Whether a key or prefix lies below a metadata path."""
-    return any(place.bucket == bucket and key.startswith(place.prefix) for place in table.metadata_places)
+    return any(place.holds(bucket, key) for place in table.metadata_places)
 
 
 def _reaches(table: Table, bucket: str, prefix: str) -> bool:

@@ -67,6 +67,6 @@ def neighbours(catalogs: Iterable[Catalog], request: S3Request) -> Neighbours | 
         return None
     if not _FOLDERS.fullmatch(folder) or not _NAME.fullmatch(key[len(folder) :]) or key.endswith(PROTECTED_NAMES):
         return None
-    held = [catalog.volumes for catalog in catalogs if catalog.volumes]
+    held = [catalog.volumes for catalog in catalogs if catalog.volumes.any]
     volumes = [(each, each.find(request.bucket, key)) for each in held]
     return Neighbours(request.bucket, folder, MAX_KEY_BYTES - len(folder), tuple(volumes))

@@ -90,6 +90,11 @@ class PlaceTree(Generic[T]):
             yield from node.owners
             waiting.extend(node.children.values())
 
+    def meeting(self, bucket: str, prefix: str) -> Iterator[T]:
+        """Yield the owners of places that contain this one, equal it or nest in it; one may come several times."""
+        yield from self.over(bucket, prefix)
+        yield from self.below(bucket, prefix)
+
 
 def _joined(first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
     return first + tuple(owner for owner in second if not any(known is owner for known in first))

@@ -49,11 +49,12 @@ def namespace_at(catalog: Catalog, namespace: str) -> Namespace | None:
 def grants_at(catalog: Catalog, namespace: str, name: str | None) -> Grants:
     """Return what was granted on a table or view, or (None) a namespace, and above it, the catalog excepted."""
     if name is not None:
-        table = catalog.table(namespace, name)
+        key = table_key(namespace, name)
+        table = catalog.keyed(key)
         if table is not None:
             return table.grants
         if catalog.learning is not None:
-            grants = catalog.learning.grants.get(table_key(namespace, name))
+            grants = catalog.learning.grants.get(key)
             if grants is not None:
                 return grants
     known = namespace_at(catalog, namespace)

@@ -1,13 +1,55 @@
-"""Hold the whole policy as one value that a request reads once: revision, switches, catalogs, principals."""
+"""Hold the whole policy as one value that a request reads once: revision, switches, catalogs, buckets, principals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
 
 from signproxy.model import Principal
-from signproxy.policy.buckets import Buckets
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.rights import Rights
+from signproxy.s3.storage import Storage
+
+
+class Reached(msgspec.Struct, frozen=True, gc=False):
+    """A catalog in which a bucket has a meaning, and the storage that holds it there."""
+
+    catalog: Catalog
+    storage: Storage
+
+
+class Buckets:
+    """Every bucket of every catalog. Built once for a policy, then only read."""
+
+    def __init__(self, catalogs: Iterable[Catalog]) -> None:
+        self._catalogs = tuple(catalogs)
+        self._listed: dict[str, tuple[Reached, ...]] = {}
+        for catalog in self._catalogs:
+            for storage in catalog.storages.values():
+                for bucket in storage.buckets:
+                    self._listed[bucket] = (*self._listed.get(bucket, ()), Reached(catalog, storage))
+
+    def of(self, bucket: str) -> tuple[Reached, ...]:
+        """Return where a bucket is listed; where it is nowhere, the catalogs with a volume for buckets of its name."""
+        listed = self._listed.get(bucket)
+        if listed is not None:
+            return listed
+        reached = []
+        for catalog in self._catalogs:
+            volume = next(catalog.volumes.in_bucket(bucket), None)
+            if volume is not None:
+                reached.append(Reached(catalog, catalog.storages[volume.storage]))
+        return tuple(reached)
+
+    def __len__(self) -> int:
+        """Return how many buckets are listed."""
+        return len(self._listed)
+
+    def listed(self) -> Iterator[tuple[str, tuple[Reached, ...]]]:
+        """Yield each bucket that a storage lists, and where."""
+        yield from self._listed.items()
+
 
 MAX_RIGHTS = 16_384
 """Principals whose rights are remembered: some 300 bytes each, more than ever are active at once."""
@@ -15,59 +57,32 @@ MAX_RIGHTS = 16_384
 _RightsKey = tuple[str, str, str, tuple[str, ...]]
 
 
-class PolicyState:
+class PolicyState(msgspec.Struct, eq=False, weakref=True, kw_only=True):
     """An immutable policy. What it remembers besides is derived from it alone and dies with it."""
 
-    __slots__ = (
-        "__weakref__",
-        "_buckets",
-        "_prefixes",
-        "_remembered",
-        "catalogs",
-        "default_catalog",
-        "epoch",
-        "loaded_at",
-        "observed",
-        "principal_roles",
-        "principals",
-        "remote_signing",
-        "rev",
-        "single_issuer",
-    )
+    rev: str
+    epoch: int
+    catalogs: dict[str, Catalog]
+    remote_signing: bool = False
+    default_catalog: str = ""
+    principals: Mapping[str, tuple[str, ...]] = {}
+    """Principal (`issuer/claim`, or the bare claim) -> its principal roles."""
+    principal_roles: Mapping[str, Mapping[str, frozenset[int]]] = {}
+    """Principal role -> catalog -> the catalog roles that it stands for."""
+    single_issuer: bool = False
+    observed: frozenset[str] = frozenset()
+    """The principals with `mode: observe`, named as in `principals`."""
+    loaded_at: float = 0.0
+    """Unix time."""
+    _buckets: Buckets | None = None
+    _prefixes: dict[str, Catalog] = {}
+    _remembered: dict[_RightsKey, Rights] = {}
 
-    def __init__(  # noqa: PLR0913  (a value; its parts are given by name)
-        self,
-        *,
-        rev: str,
-        epoch: int,
-        catalogs: Iterable[Catalog],
-        remote_signing: bool = False,
-        default_catalog: str = "",
-        principals: Mapping[str, tuple[str, ...]] | None = None,
-        principal_roles: Mapping[str, Mapping[str, frozenset[int]]] | None = None,
-        single_issuer: bool = False,
-        observed: frozenset[str] = frozenset(),
-        loaded_at: float = 0.0,
-    ) -> None:
-        self.rev = rev
-        self.epoch = epoch
-        self.remote_signing = remote_signing
-        self.default_catalog = default_catalog
-        self.catalogs: dict[str, Catalog] = {catalog.name: catalog for catalog in catalogs}
-        self.principals: Mapping[str, tuple[str, ...]] = {} if principals is None else principals
-        """Principal (`issuer/claim`, or the bare claim) -> its principal roles."""
-        self.principal_roles: Mapping[str, Mapping[str, frozenset[int]]] = (
-            {} if principal_roles is None else principal_roles
-        )
-        """Principal role -> catalog -> the catalog roles that it stands for."""
-        self.single_issuer = single_issuer
-        self.observed = observed
-        """The principals with `mode: observe`, named as in `principals`."""
-        self.loaded_at = loaded_at
-        """Unix time."""
-        self._buckets: Buckets | None = None
+    def __post_init__(self) -> None:
         self._prefixes = {prefix: catalog for catalog in self.catalogs.values() for prefix in catalog.prefixes}
-        self._remembered: dict[_RightsKey, Rights] = {}
+
+    def __repr__(self) -> str:
+        return f"PolicyState({self.rev!r})"
 
     def catalog_of_prefix(self, prefix: str) -> Catalog | None:
         """Return the catalog that answers to a prefix."""

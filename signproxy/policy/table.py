@@ -52,6 +52,10 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return str(Location(self.bucket, self.prefix[:-1]))
 
+    def holds(self, bucket: str, text: str) -> bool:
+        """Whether a place, or every key that begins with a text, lies in it."""
+        return bucket == self.bucket and text.startswith(self.prefix)
+
 
 class TableSettings(msgspec.Struct, frozen=True, gc=False):
     """What many tables have in common; equal settings share one object."""

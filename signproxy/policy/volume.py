@@ -9,7 +9,7 @@ import msgspec
 
 from signproxy.model import VolumeId
 from signproxy.policy.table import NO_GRANTS, Grants, Overwrite
-from signproxy.s3.forwarded import Rules
+from signproxy.s3.rules import Rules
 
 # What may take the place of a pattern's star: no character of it can change the path that it travels in.
 _BUCKET = re.compile(r"[A-Za-z0-9._\-]+")
@@ -47,22 +47,22 @@ class Volume(msgspec.Struct, frozen=True, gc=False):
 class Volumes:
     """The volumes of one catalog. Built once, then only read; no key lies in two of them."""
 
-    __slots__ = ("_buckets", "_by_name", "_patterns")
+    __slots__ = ("_buckets", "_by_name", "_patterns", "any")
 
     def __init__(self) -> None:
+        self.any = False
+        """Whether there is one: asked for every request."""
         self._by_name: dict[str, Volume] = {}
         # Bucket, or the beginning of its name -> prefix -> volume.
         self._buckets: dict[str, dict[str, Volume]] = {}
         self._patterns: dict[str, dict[str, Volume]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_name)
 
     def __iter__(self) -> Iterator[Volume]:
         yield from self._by_name.values()
 
     def add(self, volume: Volume) -> None:
         """Enter a volume, or put another value in the place of one of the same name."""
+        self.any = True
         self._by_name[volume.id.name] = volume
         places = self._patterns if volume.is_pattern else self._buckets
         places.setdefault(volume.bucket, {})[volume.prefix] = volume

@@ -1,9 +1,11 @@
-"""Write the XML that S3 answers with, so that no key, name or text in it can be read as markup."""
+"""Write the XML of S3, its answers and the bulk delete, so that no key, name or text in it can be read as markup."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+
+from signproxy.s3.bulk_delete import DeletedObject
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -17,6 +19,8 @@ _REFERENCES = {
     "\n": "&#xA;",
     "\r": "&#xD;",
 }
+# The last two end a line, and so become a line feed, for parsers of XML 1.1.
+_READ_OTHERWISE = re.compile("[&<>\t\n\r\x85\u2028]")
 _SPECIAL = re.compile('[&<>"\t\n\r\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]')
 
 
@@ -68,6 +72,25 @@ def delete_errors(errors: Iterable[tuple[str, str, str, str]]) -> str:
             for key, code, message, version in errors
         ]
     )
+
+
+def delete_document(objects: Iterable[DeletedObject], *, quiet: bool = False) -> bytes:
+    """Return the document of a bulk delete, so that every parser reads exactly these objects, in their order.
+
+    What an XML parser read, XML can hold, so that nothing of it has to be replaced.
+    """
+    listed = "".join(
+        [
+            f"<Object>{''.join([_exact(name, text) for name, text in (('Key', each.key), *each.conditions)])}</Object>"
+            for each in objects
+        ]
+    )
+    return f"<Delete {_NAMESPACE}>{listed}{'<Quiet>true</Quiet>' if quiet else ''}</Delete>".encode()
+
+
+def _exact(name: str, text: str) -> str:
+    written = _READ_OTHERWISE.sub(lambda found: _REFERENCES.get(found[0]) or f"&#x{ord(found[0]):X};", text)
+    return f"<{name}>{written}</{name}>"
 
 
 def _element(name: str, text: str) -> str:

@@ -150,9 +150,7 @@ def _sparse_power(polynomial: int) -> tuple[int, tuple[int, ...]]:
     return power, tuple(exponent for exponent in range(best.bit_length()) if best >> exponent & 1)
 
 
-@lru_cache(maxsize=4)
-def _code(width: int, polynomial: int) -> _Code:
-    return _Code(width, polynomial)
+_code = lru_cache(maxsize=4)(_Code)
 
 
 _MAKERS: dict[str, Callable[[], Checksum]] = {

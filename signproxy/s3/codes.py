@@ -156,3 +156,20 @@ def s3_answer(refused: Refused) -> S3Answer:
 def s3_code(reason: Reason) -> S3Code:
     """Return the status and the code of a refusal on the wire."""
     return _CODES.get(reason) or _BY_STATUS[reason.status]
+
+
+_WORDS = {
+    Reason.HEADER_MALFORMED: "The header {} is not well-formed",
+    Reason.HEADER_REPEATED: "The header {} is given more than once",
+    Reason.HEADER_CREDENTIALS: "The request already carries credentials or a date, in the header {}",
+    Reason.HEADER_REFUSED: "The header {} is not allowed here",
+    Reason.HEADER_VALUE: "The value of the header {} is not allowed here",
+}
+"""The name alone is told: a value may be a secret, and intermediaries log answers."""
+_SHOWN = 128
+"""Characters of a header's name that a refusal repeats."""
+
+
+def naming(refused: Refused, name: str) -> Refused:
+    """Return the refusal of a header, whose name is the caller's own, with that name in it."""
+    return Worded(refused.reason, _WORDS[refused.reason].format(repr(name[:_SHOWN])), detail=refused.detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -13,42 +13,24 @@ import msgspec
 from signproxy.errors import Reason, Refused, anew
 from signproxy.s3.bulk_delete import BulkDelete, DeleteRules, by_key_alone, read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
+from signproxy.s3.codes import naming
 from signproxy.s3.copy_source import parse_copy_source
 from signproxy.s3.faults import Fault, S3Refused
-from signproxy.s3.forwarded_headers import FORCE_DELETE, read_forwarded
-from signproxy.s3.forwarded_operations import MAX_BUCKETS, find_forwarded, find_of_service
+from signproxy.s3.forward_wire import NO_PARAMETERS, ForwardWire, parameters_of
+from signproxy.s3.forwarded_headers import FORCE_DELETE, ForwardedHeaders, read_forwarded
+from signproxy.s3.forwarded_operations import find_forwarded
 from signproxy.s3.header_rules import Context
-from signproxy.s3.header_words import naming
 from signproxy.s3.hoisted import parted
 from signproxy.s3.key import check_dot_segments, check_key, check_prefix, check_s3_key
 from signproxy.s3.operation import Access, Operation
-from signproxy.s3.operations import COPIES, Level
+from signproxy.s3.operations import BARE, COPIES, Level
 from signproxy.s3.outbound import Outbound, outbound_of
-from signproxy.s3.payload import Carriage, Payload, PayloadMode, payload_of, without_framing
-from signproxy.s3.query import parse_query
+from signproxy.s3.payload import NOTHING_SAID, Carriage, Payload, PayloadMode, payload_of, without_framing
 from signproxy.s3.refused_headers import read_beside, refused_name, signed_headers
 from signproxy.s3.request import ObjectRef, S3Request
 from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 from signproxy.s3.storage import Storage
 from signproxy.s3.uri import decode_once, is_canonical
-
-__all__ = [
-    "FORWARDED",
-    "ForwardWire",
-    "Forwardable",
-    "KeyRules",
-    "OperationsAllowed",
-    "Rules",
-    "classify_forwarded",
-    "decoded_key",
-    "is_bulk_delete",
-    "key_check",
-    "list_prefix",
-    "service_operation",
-    "spellings",
-]
-
-_NO_PARAMETERS: dict[str, str] = {}
 
 # Looking a member up in its class calls Python code; the hot path does without.
 _BUCKET, _OBJECT = Level.BUCKET, Level.OBJECT
@@ -73,33 +55,6 @@ _RAW = {
 # Keys are refused one by one, where it is known in whose place they lie; what XML cannot hold is in none.
 FORWARDED = DeleteRules(check=None, conditions=True, written_anew=True)
 """Of a bulk delete that is forwarded: whether an object may name a version is a question of its place, too."""
-_RAW_QUERY = re.compile(r"(?:[!-\"$&-~]++|%[0-9A-Fa-f]{2})*+")
-
-
-class ForwardWire(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """An S3 request as the listener hands it on; not believed."""
-
-    method: str
-    bucket: str
-    """Empty on service level."""
-    raw_key: str
-    """As sent, without the slash before it; empty on bucket level."""
-    raw_query: str | None
-    """As sent, the parameters of a presigned URL taken out."""
-    headers: tuple[tuple[str, str], ...]
-    """Lower-case names and values as they came; hop-by-hop, Host and the caller's authentication taken out."""
-    names: tuple[str, ...]
-    """The names as spelled, in the same order."""
-    hoisted: tuple[tuple[str, str], ...] = ()
-    """Headers that a presigned URL brought in its query; names as spelled."""
-    body: bytes | None = None
-    """Of a bulk delete, read whole."""
-    deletes: BulkDelete | Refused | None = None
-    """What the body asks for, or why that cannot be read; None where it was not read yet."""
-    host: str = ""
-    """The Host that the client addressed, for answers that name it."""
-    payload: str = ""
-    """The payload that the caller's signature binds; empty where only the header may say it."""
 
 
 class Forwardable(msgspec.Struct, frozen=True, gc=False):
@@ -120,16 +75,18 @@ class Forwardable(msgspec.Struct, frozen=True, gc=False):
     """Of a bulk delete: all that the client asks for, and `request.delete_keys` is what may be sent of it."""
 
 
-class _Known(msgspec.Struct, frozen=True, gc=False):
+class _KnownBucket(msgspec.Struct, frozen=True, gc=False):
     """The way to a bucket of a storage. Holding the storage keeps its identity from reuse."""
 
     storage: Storage
     outbound: Outbound
+    folder: str
+    """What the path of every key begins with."""
 
 
-_OUTBOUNDS_KEPT = 1024
-"""Buckets; where clients make their own, their names are the clients' to choose."""
-_outbounds: dict[tuple[int, str], _Known] = {}
+_BUCKETS_KEPT = 1024
+"""Where clients make their own, their names are the clients' to choose."""
+_buckets: dict[tuple[int, str], _KnownBucket] = {}
 
 
 def bucket_unknown(bucket: str, told: str) -> Refused:
@@ -140,89 +97,40 @@ def bucket_unknown(bucket: str, told: str) -> Refused:
     return S3Refused(Reason.ENDPOINT_UNKNOWN, Fault.BUCKET_NAME, bucket, detail=told)
 
 
-class ServiceRequest(NamedTuple):
-    """A request that addresses no bucket."""
-
-    operation: Operation
-    prefix: str | None
-    after: str
-    """The last bucket that was told before."""
-    most: int
-
-
-def service_operation(wire: ForwardWire) -> ServiceRequest:
-    """Return what is asked of the service; only ListBuckets is served."""
-    parameters = _parameters(wire.raw_query)
-    operation = find_of_service(wire.method, parameters)
-    most = int(parameters.get("max-buckets", MAX_BUCKETS))
-    return ServiceRequest(operation, parameters.get("prefix"), parameters.get("continuation-token", ""), most)
-
-
-def is_bulk_delete(method: str, raw_key: str, raw_query: str | None) -> bool:
-    """Whether a request is judged by its body, which the listener then reads whole."""
-    if method != "POST" or raw_key or not raw_query:
-        return False
-    return any(_decoded_name(part) == "delete" for part in raw_query.split("&"))
-
-
-def decoded_key(wire: ForwardWire) -> str:
-    """Return the addressed key, decoded once; empty on bucket level."""
-    return decode_once(wire.raw_key)
-
-
-def list_prefix(wire: ForwardWire) -> str:
-    """Return the prefix that a list asks for; empty where it asks for none, or is none."""
-    if wire.raw_key or not wire.raw_query:
-        return ""
-    return _parameters(wire.raw_query).get("prefix", "")
-
-
 def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> Forwardable:
     """Return the request that the store would see, or refuse it; nothing here depends on who asks.
 
     The steps follow the order of `errors.Check`: endpoint, uri, operation, headers, body.
     """
     bucket, raw_key, raw_query = wire.bucket, wire.raw_key, wire.raw_query
-    if bucket not in storage.buckets and not _BUCKET_NAME.fullmatch(bucket):
-        raise bucket_unknown(bucket, "no name of a bucket")
-    outbound = _outbound(storage, bucket)
-    path = canonical = outbound.path(bucket, raw_key)
-    key, level = raw_key, _OBJECT if raw_key else _BUCKET
+    known = _buckets.get((id(storage), bucket))
+    if known is None or known.storage is not storage:
+        known = _known_bucket(storage, bucket)
+    outbound = known.outbound
+    path = canonical = known.folder + raw_key if raw_key else outbound.path(bucket, "")
+    key = raw_key
     if raw_key and (len(raw_key) > _PLAIN_LENGTH or not _PLAIN_KEY.fullmatch(raw_key)):
         key = _key(raw_key, storage, rules)
-        if not is_canonical(path):
-            canonical = canonical_path(outbound.path(bucket, key))
-    parameters = _NO_PARAMETERS if raw_query is None else _parameters(raw_query)
-    operation, named = find_forwarded(wire.method, level, parameters, rules.operations, storage.opt_ins)
-    prefix = ""
-    if operation.access is _LIST and operation is not _LIST_PARTS:
-        prefix = parameters.get("prefix", "")
-        _check_prefix(prefix, storage, rules)
+        canonical = path if is_canonical(path) else canonical_path(known.folder + key)
+    parameters = NO_PARAMETERS if raw_query is None else parameters_of(raw_query)
+    operation, named = BARE.get(wire.method) if raw_key and not parameters else None, ""
+    if operation is None:
+        level = _OBJECT if raw_key else _BUCKET
+        operation, named = find_forwarded(wire.method, level, parameters, rules.operations, storage.opt_ins)
+    is_list = operation.access is _LIST and operation is not _LIST_PARTS
+    prefix = _prefix(parameters, storage, rules) if is_list else ""
 
     hoisted = wire.hoisted
-    headers, names = read_beside(wire.headers, wire.names, wire.hoisted) if hoisted else (wire.headers, wire.names)
+    headers, names = read_beside(wire.headers, wire.names, hoisted) if hoisted else (wire.headers, wire.names)
     try:
         read = read_forwarded(headers, names, rules.operations)
     except Refused as refused:
         raise naming(refused, refused_name(headers, names, rules)) from None
-    if raw_key and read.value(FORCE_DELETE) is not None:
-        raise naming(Refused(Reason.HEADER_REFUSED, f"header {FORCE_DELETE!r} with a key"), FORCE_DELETE)
-    copy_source = read.value("x-amz-copy-source")
-    operation = operation if copy_source is None else COPIES.get(operation, operation)
-    signed = signed_headers(read, Context(wire.method, operation, storage)) if read.plan.signed else ()
-    if read.plan.places:
-        payload = payload_of(
-            wire.payload or read.value("x-amz-content-sha256") or "",
-            read.value("content-encoding") or "",
-            read.value("x-amz-trailer") or "",
-            read.value("x-amz-decoded-content-length"),
-            operation,
-            storage,
-        )
-    else:
-        payload = payload_of(wire.payload, "", "", None, operation, storage)
-    sent, content = read.sent(), payload.sent
-    in_query = ""
+    plan = read.plan
+    copy_source, signed, payload = _NOT_SAID
+    if plan.signed or plan.places or wire.payload:
+        operation, (copy_source, signed, payload) = _said(read, wire, operation, storage)
+    sent, content, in_query = read.sent, payload.sent, ""
     # What is said of the body of a bulk delete stays a header: the store gets another body, and another checksum of it.
     if hoisted and operation is not _DELETE_OBJECTS:
         sent, signed, in_query = parted(sent, signed, hoisted)
@@ -235,53 +143,56 @@ def classify_forwarded(storage: Storage, wire: ForwardWire, rules: Rules) -> For
         raise Refused(Reason.BODY_UNEXPECTED, f"{len(wire.body)} bytes with {named or operation.s3_name}")
     # A mark with nothing behind it asks for nothing: it is signed, and sent, without.
     target = f"{path}?{raw_query}" if raw_query else path
+    query = canonical_query(parameters.items()) if parameters else ""
+    keys = () if deletes is None else deletes.keys
+    source = None if copy_source is None else _source(copy_source, storage, rules)
+    is_conditional = bool(plan.conditions) and read.is_conditional()
+    uri = f"{outbound.scheme}://{outbound.host}{target}"
     request = S3Request(
-        operation,
-        wire.method,
-        f"{outbound.scheme}://{outbound.host}{target}",
-        storage,
-        bucket,
-        key,
-        outbound.host,
-        canonical,
-        canonical_query(parameters.items()) if parameters else "",
-        signed,
-        content,
-        prefix,
-        () if deletes is None else deletes.keys,
-        None if copy_source is None else _source(copy_source, storage, rules),
-        read.is_conditional(),
-        named,
-    )
+        operation, wire.method, uri, storage, bucket, key, outbound.host, canonical, query, signed, content, prefix,
+        keys, source, is_conditional, named,
+    )  # fmt: skip
     return Forwardable(request, target, sent, payload.mode, payload, outbound, in_query, deletes)
 
 
-def _outbound(storage: Storage, bucket: str) -> Outbound:
-    known = _outbounds.get((id(storage), bucket))
-    if known is not None and known.storage is storage:
-        return known.outbound
+class _Said(NamedTuple):
+    """What the headers of a request say of it."""
+
+    copy_source: str | None
+    signed: tuple[tuple[str, str], ...]
+    payload: Payload
+
+
+_NOT_SAID = _Said(None, (), NOTHING_SAID)
+"""Of headers that are only handed on, as most are."""
+
+
+def _said(read: ForwardedHeaders, wire: ForwardWire, operation: Operation, storage: Storage) -> tuple[Operation, _Said]:
+    """Return the operation that it is with its copy source, and what else its headers say."""
+    if wire.raw_key and read.value(FORCE_DELETE) is not None:
+        raise naming(Refused(Reason.HEADER_REFUSED, f"header {FORCE_DELETE!r} with a key"), FORCE_DELETE)
+    copy_source = read.value("x-amz-copy-source")
+    operation = operation if copy_source is None else COPIES.get(operation, operation)
+    signed = signed_headers(read, Context(wire.method, operation, storage)) if read.plan.signed else ()
+    payload = payload_of(
+        wire.payload or read.value("x-amz-content-sha256") or "",
+        read.value("content-encoding") or "",
+        read.value("x-amz-trailer") or "",
+        read.value("x-amz-decoded-content-length"),
+        operation,
+        storage,
+    )
+    return operation, _Said(copy_source, signed, payload)
+
+
+def _known_bucket(storage: Storage, bucket: str) -> _KnownBucket:
+    if bucket not in storage.buckets and not _BUCKET_NAME.fullmatch(bucket):
+        raise bucket_unknown(bucket, "no name of a bucket")
+    if len(_buckets) >= _BUCKETS_KEPT:
+        _buckets.clear()
     outbound = outbound_of(storage, bucket)
-    if len(_outbounds) >= _OUTBOUNDS_KEPT:
-        _outbounds.clear()
-    _outbounds[id(storage), bucket] = _Known(storage, outbound)
-    return outbound
-
-
-def _parameters(raw_query: str | None) -> dict[str, str]:
-    if not raw_query:
-        # `?` alone is a query without parameters, which some clients send.
-        return _NO_PARAMETERS
-    if not _RAW_QUERY.fullmatch(raw_query):
-        raise Refused(Reason.QUERY_MALFORMED, f"query {raw_query[:256]!r}")
-    return parse_query(raw_query)
-
-
-def _decoded_name(part: str) -> str:
-    try:
-        return decode_once(part.partition("=")[0].replace("+", " "))
-    except Refused:
-        # The reader of the whole query refuses it.
-        return ""
+    known = _buckets[id(storage), bucket] = _KnownBucket(storage, outbound, outbound.folder(bucket))
+    return known
 
 
 def _key(raw_key: str, storage: Storage, rules: Rules) -> str:
@@ -297,7 +208,9 @@ def key_check(storage: Storage, keys: KeyRules) -> Callable[[str], None]:
     return check_key if keys is _STRICT else partial(check_s3_key, literal=storage.literal_keys)
 
 
-def _check_prefix(prefix: str, storage: Storage, rules: Rules) -> None:
+def _prefix(parameters: Mapping[str, str], storage: Storage, rules: Rules) -> str:
+    """Return the prefix of a list, or refuse it."""
+    prefix = parameters.get("prefix", "")
     if rules.keys is _STRICT:
         # A list of a whole bucket is a volume's to allow.
         if prefix or rules.operations is _TABLE:
@@ -307,6 +220,7 @@ def _check_prefix(prefix: str, storage: Storage, rules: Rules) -> None:
             check_dot_segments(prefix)
         except Refused as refusal:
             raise Refused(Reason.LIST_PREFIX, refusal.detail) from None
+    return prefix
 
 
 def _source(value: str, storage: Storage, rules: Rules) -> ObjectRef:

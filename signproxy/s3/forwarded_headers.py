@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from operator import itemgetter
 
 import msgspec
 
@@ -58,6 +59,7 @@ FORCE_DELETE = "x-minio-force-delete"
 """On a bucket it takes along what is in it; on a key it deletes everything whose name begins with the key."""
 _AMZ = "x-amz-"
 
+_VALUE = itemgetter(1)
 _BLANKS = re.compile(r"[ \t]+")
 _CONDITIONS = ("if-match", "if-none-match")
 
@@ -87,6 +89,8 @@ class ForwardedHeaders(msgspec.Struct, frozen=True, gc=False):
     plan: _Plan
     headers: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
+    sent: tuple[tuple[str, str], ...]
+    """Names as spelled and values exactly, of those that go on."""
 
     def value(self, lower: str) -> str | None:
         """Return the value of one of the headers that say something about the request."""
@@ -95,15 +99,7 @@ class ForwardedHeaders(msgspec.Struct, frozen=True, gc=False):
 
     def is_conditional(self) -> bool:
         """Whether the client asks for a condition that is more than not to overwrite."""
-        conditions = self.plan.conditions
-        return bool(conditions) and any(lower == "if-match" or self.headers[at][1] != "*" for lower, at in conditions)
-
-    def sent(self) -> tuple[tuple[str, str], ...]:
-        """Return the names as spelled and the values exactly as they go on."""
-        headers, names = self.headers, self.names
-        if self.plan.whole:
-            return tuple([(name, pair[1]) for name, pair in zip(names, headers, strict=True)])
-        return tuple([(names[at], headers[at][1]) for at in self.plan.sent])
+        return any(lower == "if-match" or self.headers[at][1] != "*" for lower, at in self.plan.conditions)
 
     def signed(self, context: Context) -> tuple[tuple[str, str], ...]:
         """Check the values of the headers that are signed; return them as they are signed."""
@@ -144,7 +140,11 @@ def read_forwarded(
             if len(plans) >= _PLANS_KEPT:
                 plans.clear()
             plans[names] = plan
-    return ForwardedHeaders(plan, headers, names)
+    if plan.whole:
+        sent = tuple(zip(names, map(_VALUE, headers), strict=True))
+    else:
+        sent = tuple([(names[at], headers[at][1]) for at in plan.sent])
+    return ForwardedHeaders(plan, headers, names, sent)
 
 
 def _plan(lowers: list[str], allowed: OperationsAllowed) -> _Plan:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from signproxy.errors import Reason, Refused
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.operation import Operation
-from signproxy.s3.operations import BARE, SHAPES, VALUES, Level, Shape, match_shape, names, refusal_of
+from signproxy.s3.operations import SHAPES, VALUES, Level, Shape, match_shape, names, refusal_of
 from signproxy.s3.rules import OperationsAllowed
 from signproxy.s3.storage import OptIns
 from signproxy.s3.unsigned_operations import UNSIGNED
@@ -106,10 +106,6 @@ def find_forwarded(
     method: str, level: Level, parameters: Mapping[str, str], allowed: OperationsAllowed, opt_ins: OptIns
 ) -> tuple[Operation, str]:
     """Return the operation as it is without a copy source, and S3's name of one that has no member of its own."""
-    if not parameters and level is _OBJECT:
-        operation = BARE.get(method)
-        if operation is not None:
-            return operation, ""
     if allowed is _TABLE:
         return _in_table(method, level, parameters, opt_ins), ""
     operation = match_shape(_VOLUME_SHAPES.get((method, level), ()), parameters, _VOLUME_VALUES, _refusal_of_value)

@@ -9,7 +9,7 @@ from enum import Enum
 import msgspec
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.header_words import naming
+from signproxy.s3.codes import naming
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.storage import Storage
 
@@ -34,10 +34,6 @@ class Treatment(Enum):
 ValueCheck = Callable[[str, Context], bool]
 
 
-def _on_reads(value: str, context: Context) -> bool:
-    return value == "append-md5" and context.method in ("GET", "HEAD")
-
-
 def _with_copy(_value: str, context: Context) -> bool:
     return context.operation in (Operation.COPY_OBJECT, Operation.UPLOAD_PART_COPY)
 
@@ -46,37 +42,12 @@ def _owner(value: str, context: Context) -> bool:
     return not context.storage.bucket_owner or value == context.storage.bucket_owner
 
 
-def _acl(value: str, context: Context) -> bool:
-    return context.storage.opt_ins.bucket_owner_full_control and value == "bucket-owner-full-control"
-
-
-def _tagging(_value: str, context: Context) -> bool:
-    return context.storage.opt_ins.tagging
-
-
-def _storage_class(value: str, context: Context) -> bool:
-    return value == "STANDARD" or value in context.storage.opt_ins.storage_classes
-
-
-def _encryption(value: str, context: Context) -> bool:
-    return value == "AES256" or (value in ("aws:kms", "aws:kms:dsse") and bool(context.storage.opt_ins.kms_keys))
-
-
-def _kms_key(value: str, context: Context) -> bool:
-    # A foreign key would lock the owner of the table out of it.
-    return value in context.storage.opt_ins.kms_keys
-
-
 def _kms_detail(_value: str, context: Context) -> bool:
     return bool(context.storage.opt_ins.kms_keys)
 
 
-def _on_lists(_value: str, context: Context) -> bool:
-    return context.operation.access is Access.LIST
-
-
 CHECKS: dict[str, ValueCheck] = {
-    "x-amz-te": _on_reads,
+    "x-amz-te": lambda value, context: value == "append-md5" and context.method in ("GET", "HEAD"),
     "x-amz-copy-source": _with_copy,
     "x-amz-copy-source-if-match": _with_copy,
     "x-amz-copy-source-if-none-match": _with_copy,
@@ -85,14 +56,21 @@ CHECKS: dict[str, ValueCheck] = {
     "x-amz-copy-source-range": _with_copy,
     "x-amz-expected-bucket-owner": _owner,
     "x-amz-source-expected-bucket-owner": _owner,
-    "x-amz-acl": _acl,
-    "x-amz-tagging": _tagging,
-    "x-amz-storage-class": _storage_class,
-    "x-amz-server-side-encryption": _encryption,
-    "x-amz-server-side-encryption-aws-kms-key-id": _kms_key,
+    "x-amz-acl": lambda value, context: (
+        context.storage.opt_ins.bucket_owner_full_control and value == "bucket-owner-full-control"
+    ),
+    "x-amz-tagging": lambda _, context: context.storage.opt_ins.tagging,
+    "x-amz-storage-class": lambda value, context: (
+        value == "STANDARD" or value in context.storage.opt_ins.storage_classes
+    ),
+    "x-amz-server-side-encryption": lambda value, context: (
+        value == "AES256" or (value in ("aws:kms", "aws:kms:dsse") and bool(context.storage.opt_ins.kms_keys))
+    ),
+    # A foreign key would lock the owner of the table out of it.
+    "x-amz-server-side-encryption-aws-kms-key-id": lambda value, context: value in context.storage.opt_ins.kms_keys,
     "x-amz-server-side-encryption-context": _kms_detail,
     "x-amz-server-side-encryption-bucket-key-enabled": _kms_detail,
-    "x-amz-optional-object-attributes": _on_lists,
+    "x-amz-optional-object-attributes": lambda _, context: context.operation.access is Access.LIST,
 }
 
 SIGNED = frozenset(

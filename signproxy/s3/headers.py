@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.s3.codes import naming
 from signproxy.s3.header_rules import CHECKS, OWN, Context, Treatment, ValueCheck, check_name, treatment
-from signproxy.s3.header_words import naming
 from signproxy.s3.operation import Operation
 
 UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"

@@ -23,6 +23,10 @@ class Outbound(msgspec.Struct, frozen=True, gc=False):
     """host[:port] to connect to; also what TLS verifies."""
     style: Style
 
+    def folder(self, bucket: str) -> str:
+        """Return what the path of each key of a bucket begins with."""
+        return f"/{bucket}/" if self.style is Style.PATH else "/"
+
     def path(self, bucket: str, key: str) -> str:
         """Return the path of a key, encoded or decoded as it is given; of the bucket for an empty one."""
         if self.style is Style.PATH:

@@ -102,7 +102,8 @@ _TRAILERS = {
 }
 _CHECKSUM = "x-amz-checksum-"
 
-_NOTHING_SAID = Payload(PayloadMode.UNSIGNED, UNSIGNED_PAYLOAD)
+NOTHING_SAID = Payload(PayloadMode.UNSIGNED, UNSIGNED_PAYLOAD)
+"""Of a request that says nothing of its body."""
 _CHUNKED_UPLOADS = (Operation.PUT_OBJECT, Operation.UPLOAD_PART)
 
 
@@ -115,7 +116,7 @@ def payload_of(
     not there.
     """
     if not declared and not encoding:
-        return _NOTHING_SAID
+        return NOTHING_SAID
     framed = AWS_CHUNKED in [token.strip(" ") for token in encoding.lower().split(",")]
     if not declared:
         # Some versions of s3fs send the framing without the header.

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from signproxy.errors import Refused
+from signproxy.s3.codes import naming
 from signproxy.s3.forwarded_headers import ForwardedHeaders, read_forwarded
 from signproxy.s3.header_rules import Context
-from signproxy.s3.header_words import naming
 from signproxy.s3.hoisted import Headers, beside
 from signproxy.s3.rules import Rules
 

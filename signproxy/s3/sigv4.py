@@ -129,7 +129,11 @@ class Moment:
     def authorization(self, canonical_path: str, canonical_query: str) -> str:
         """Return the Authorization header of the request with this path and query."""
         request = f"{self._method}{canonical_path}\n{canonical_query}{self._after}".encode()
-        return self._beginning + self._day.mac(f"{self._before}{sha256(request).hexdigest()}".encode())
+        inner = self._day.inner.copy()
+        inner.update(f"{self._before}{sha256(request).hexdigest()}".encode())
+        outer = self._day.outer.copy()
+        outer.update(inner.digest())
+        return self._beginning + outer.hexdigest()
 
 
 def _canonical_headers(

@@ -116,8 +116,6 @@ def aws_endpoints(region: str) -> tuple[S3Endpoint, ...]:
 class EndpointIndex:
     """Look up what an origin addresses. Nothing is parsed out of a host name: every host is listed."""
 
-    __slots__ = ("_origins", "find")
-
     def __init__(self, storages: Iterable[Storage]) -> None:
         self._origins: dict[str, AddressedOrigin] = {}
         self.find = self._origins.get

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from signproxy.catalog.access import IcebergClient
-from signproxy.catalog.signer_grant import SignerGrant
-from signproxy.catalog.store_address import StoreAddress
+from signproxy.catalog.client_properties import StoreAddress
+from signproxy.catalog.signer_grant import IcebergClient, SignerGrant
 
 UUID = "6f1a3c5e-0000-4000-8000-000000000001"
 LOCATION = "s3://lake/wh/ns/t"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.catalog.access import IcebergClient, Offer, asks_for_signing, client_of, is_offered
+from signproxy.catalog.signer_grant import IcebergClient, Offer, asks_for_signing, client_of, is_offered
 
 
 @pytest.mark.parametrize(

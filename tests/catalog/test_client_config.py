@@ -9,14 +9,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import msgspec
 import pytest
 
-from signproxy.catalog.client_config import (
-    DELEGATION_HEADER,
-    SIGN_ROUTES,
-    TABLELESS_ENDPOINT,
-    ClientConfig,
-    asks_for_signing,
-    client_config,
-)
+from signproxy.catalog.config_answer import SIGN_ROUTES, TABLELESS_ENDPOINT, ClientConfig, client_config
+from signproxy.catalog.signer_grant import DELEGATION_HEADER, asks_for_signing
 from signproxy.policy.catalog import Catalog
 from signproxy.server.api.routes import Endpoint, find_route
 from tests.product import HOST, Product, token_of

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from signproxy.catalog.call import CallKind
-from signproxy.catalog.client_config import SIGN_ROUTES, client_config
-from signproxy.catalog.config_answer import ADVERTISED, CREDENTIALS_ROUTE, DEFAULT_ROUTES, VIEW_ROUTES, config_answer
+from signproxy.catalog.config_answer import (
+    ADVERTISED,
+    CREDENTIALS_ROUTE,
+    DEFAULT_ROUTES,
+    SIGN_ROUTES,
+    VIEW_ROUTES,
+    client_config,
+    config_answer,
+)
 from signproxy.errors import Reason, Refused
 from signproxy.policy.catalog import Catalog
 from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.catalog.etag import MAX_TAG, MAX_TAGS, marked, unmarked
+from signproxy.catalog.signer_grant import MAX_TAG, MAX_TAGS, marked, unmarked
 
 
 @pytest.mark.parametrize("etag", ('"abc"', 'W/"abc"', '""', '"a.sp-b"', '"a,b"', '"\'/+="'))

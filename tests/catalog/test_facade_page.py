@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from signproxy.catalog.answer import CHANGES, AnswerChange
-from signproxy.catalog.call import CallKind
+from signproxy.catalog.call import AnswerChange, CallKind, Where
 from signproxy.catalog.client_properties import PASSED
-from signproxy.catalog.needs import PURGE, REPLACES_TABLE, RULES, TABLE_ARRIVES, VIEW_ARRIVES, Where
+from signproxy.catalog.needs import PURGE, REPLACES_TABLE, TABLE_ARRIVES, VIEW_ARRIVES
 from signproxy.errors import Reason
 from signproxy.policy.privileges import Privilege
 
@@ -42,10 +41,9 @@ def _names(mask: int) -> str:
 
 
 def _needs(kind: CallKind) -> str:
-    rule = RULES[kind]
-    place = _BODY.get(kind) or _PLACE[rule.where]
-    told = f"{_names(rule.privileges)} on {place}" if rule.privileges else "to be known in the catalog"
-    creates = _names(RULES[CallKind.CREATE_TABLE].privileges)
+    place = _BODY.get(kind) or _PLACE[kind.where]
+    told = f"{_names(kind.privileges)} on {place}" if kind.privileges else "to be known in the catalog"
+    creates = _names(CallKind.CREATE_TABLE.privileges)
     extra = {
         CallKind.TOKENS: "nothing",
         CallKind.DROP_TABLE: f"{told}; with `purgeRequested` {_names(PURGE)}",
@@ -64,7 +62,7 @@ def rows() -> list[str]:
     for kind in CallKind:
         method, _, path = kind.value.partition(" ")
         path = path.removeprefix("/v1/").removeprefix("{prefix}/")
-        answer = "always an empty list" if kind is CallKind.LOAD_CREDENTIALS else _ANSWER[CHANGES[kind]]
+        answer = "always an empty list" if kind is CallKind.LOAD_CREDENTIALS else _ANSWER[kind.change]
         lines.append(f"| {kind.name} | `{method} {path}` | {_needs(kind)} | {answer} |")
     return lines
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.catalog.call import CallKind, CatalogCall
+from signproxy.catalog.call import CallKind, CatalogCall, Where
 from signproxy.catalog.call_body import CallBody, Commit, Creation, NamespaceCreation, Renaming, Transaction, reads_body
-from signproxy.catalog.needs import MAX_QUERY, RULES, Need, Where, needs, needs_beforehand, parent_asked, purges
+from signproxy.catalog.needs import MAX_QUERY, Need, needs, needs_beforehand, parent_asked, purges
 from signproxy.errors import Reason, Refused
 from signproxy.policy.privileges import Privilege as P  # noqa: N817 - a table of them
 
@@ -99,12 +99,12 @@ def test_a_call_needs_what_polaris_asks_for(
 
 def test_every_kind_has_a_rule() -> None:
     """A call without a rule would be a fault of signproxy, or admitted."""
-    assert {kind for kind, *_ in _TABLE} == set(K) == set(RULES)
-    assert {kind for kind, rule in RULES.items() if not rule.privileges} == {K.CONFIG, K.TOKENS}
-    for kind, rule in RULES.items():
-        assert (rule.where is Where.BODY) <= reads_body(kind)
-        if rule.where in (Where.TABLE, Where.VIEW):
-            assert f"{{{rule.where.value}}}" in kind.value
+    assert {kind for kind, *_ in _TABLE} == set(K)
+    assert {kind for kind in K if not kind.privileges} == {K.CONFIG, K.TOKENS}
+    for kind in K:
+        assert (kind.where is Where.BODY) <= reads_body(kind)
+        if kind.where in (Where.TABLE, Where.VIEW):
+            assert f"{{{kind.where.value}}}" in kind.value
 
 
 @pytest.mark.parametrize("kind", [kind for kind in K if reads_body(kind)])
@@ -112,8 +112,8 @@ def test_a_body_that_was_not_read_makes_a_call_no_easier(kind: CallKind) -> None
     """A slip of the body's reader must not open what the body would have closed."""
     (need,) = needs(_call(kind), "parent=mine&purgeRequested=false", None)
     assert need.privileges
-    if RULES[kind].where is Where.BODY:
-        assert need == Need(RULES[kind].privileges)
+    if kind.where is Where.BODY:
+        assert need == Need(kind.privileges)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_a_query_whose_parts_are_parted_by_a_semicolon_is_refused() -> None:
 
 def test_what_a_call_needs_whatever_its_body_says_is_known_before_the_body_is_read() -> None:
     """A caller without any right could have eight megabytes read, and others wait for it."""
-    for kind, rule in RULES.items():
+    for kind in K:
         call = CatalogCall(kind=kind, path="", namespace="ns", name="t")
         beforehand = needs_beforehand(call)
-        assert bool(beforehand) is (rule.where is not Where.BODY)
+        assert bool(beforehand) is (kind.where is not Where.BODY)
         if not reads_body(kind):
             assert beforehand == needs(call, "", None)
     bodies: tuple[tuple[CallKind, CallBody], ...] = (
@@ -190,4 +190,4 @@ def test_what_a_call_needs_whatever_its_body_says_is_known_before_the_body_is_re
         # One of them has to be met: what is refused for want of all of them would have been refused anyway.
         assert needs(call, "", body)[0] in needs_beforehand(call)
     with_bodies = {kind for kind, _ in bodies}
-    assert {kind for kind in K if reads_body(kind) and RULES[kind].where is not Where.BODY} == with_bodies
+    assert {kind for kind in K if reads_body(kind) and kind.where is not Where.BODY} == with_bodies

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from signproxy.catalog.json_object import JsonInvalid, read_members
-from signproxy.catalog.read_restrictions import RESTRICTIONS, restricts
-from signproxy.catalog.table_answer import read_table
-from tests.server.facade import table
+from signproxy.catalog.table_answer import RESTRICTIONS, read_table, restricts
+from tests.facade.front import table
 
 MASK = {"field-id": 3, "action": "mask-alphanum"}
 FILTER = {"type": "eq", "term": "region", "value": "EU"}

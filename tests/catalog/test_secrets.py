@@ -10,10 +10,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signproxy.catalog.answer import config_answer, list_answer, plain_answer, read_table
+from signproxy.catalog.answer import plain_answer
 from signproxy.catalog.call import CallKind
-from signproxy.catalog.client_config import ClientConfig
 from signproxy.catalog.client_properties import PASSED
+from signproxy.catalog.config_answer import ClientConfig, config_answer
+from signproxy.catalog.list_answer import list_answer
+from signproxy.catalog.table_answer import read_table
 from signproxy.errors import Reason, Refused
 from tests.catalog.answers import GRANT, STORE, metadata
 from tests.pieces import drained

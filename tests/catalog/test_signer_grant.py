@@ -8,9 +8,8 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 import msgspec
 import pytest
 
-from signproxy.catalog.access import IcebergClient
 from signproxy.catalog.carried import read_carried
-from signproxy.catalog.signer_grant import SignerGrant, mount_of, variant_of
+from signproxy.catalog.signer_grant import IcebergClient, SignerGrant, mount_of, variant_of
 from signproxy.inventory.learned.sighting import TableFacts
 from signproxy.model import NamedTable
 from signproxy.server.api.routes import Endpoint, find_route

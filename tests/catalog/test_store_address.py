@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.catalog.store_address import StoreAddress, address_of, only_address
+from signproxy.catalog.client_properties import StoreAddress, address_of, only_address
 from signproxy.policy.catalog import Catalog
 from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style, aws_endpoints
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signproxy.catalog.answer import TableAnswer, read_table
+from signproxy.catalog.client_properties import StoreAddress
 from signproxy.catalog.signer_grant import SignerGrant
-from signproxy.catalog.store_address import StoreAddress
+from signproxy.catalog.table_answer import TableAnswer, read_table
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.learned.sighting import TableFacts
 from tests.catalog.answers import GRANT, KEYS, LOCATION, METADATA_LOCATION, STORE, UUID, encoded, metadata, table

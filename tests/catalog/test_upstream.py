@@ -20,6 +20,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.outbound.tls import no_tls
 from tests.authority import Authority
 from tests.catalog.scripted import Line, Scripted, answer, chunked, packed, scripted
+from tests.waiting import never
 
 SPEC = UpstreamSpec("lake", "", times=CallTimeouts(connect=1.0, answer=0.3, read=0.3, load=0.5))
 GET = Question("GET", "v1/namespaces", [])
@@ -218,7 +219,7 @@ class TestFaults:
             # Nothing was sent, so this is as good as nothing done.
             for question in (GET, PLAN, COMMIT):
                 assert (await refusal(upstream, question)).reason is Reason.UPSTREAM_UNAVAILABLE
-        assert upstream.report().results["unreachable"] == 3
+        assert upstream.health.results["unreachable"] == 3
 
     async def test_a_listener_that_is_exchanged_is_tried_once_more(self) -> None:
         """A restart of the catalog would fail a commit that nothing had been sent of."""
@@ -259,7 +260,7 @@ class TestFaults:
         async def lose(line: Line) -> None:
             match point:
                 case "hangs":
-                    await asyncio.sleep(5)
+                    await never()
                 case "resets":
                     line.reset()
                 case "closes":
@@ -275,7 +276,7 @@ class TestFaults:
                     line.reset()
                 case _:
                     await line.send(head + b"12345")
-                    await asyncio.sleep(5)
+                    await never()
 
         async with pair() as (other, upstream):
             other.does(lose)
@@ -330,15 +331,17 @@ class TestFaults:
         """Calls would pile up behind a catalog that hangs, and a commit in the queue would count as sent."""
         times = CallTimeouts(connect=0.1, answer=2.0, read=2.0)
         async with pair(connections=1, times=times) as (other, upstream):
+            over = asyncio.Event()
 
             async def wait(line: Line) -> None:
-                await asyncio.sleep(1)
+                await over.wait()
 
             other.does(wait)
             slow = asyncio.ensure_future(refusal(upstream, COMMIT))
             await other.until_asked()
             assert (await refusal(upstream, COMMIT)).reason is Reason.UPSTREAM_UNAVAILABLE
             assert len(other.asked) == 1
+            over.set()
             assert (await slow).reason is Reason.UPSTREAM_TIMEOUT
 
     async def test_a_question_may_be_bounded_as_a_whole(self) -> None:
@@ -361,14 +364,14 @@ class TestFaults:
         async with pair(times=CallTimeouts()) as (other, upstream):
 
             async def wait(line: Line) -> None:
-                await asyncio.sleep(10)
+                await never()
 
             other.does(wait)
             asked = asyncio.ensure_future(whole(upstream))
             await other.until_asked()
             asked.cancel()
             await asyncio.wait_for(other.gone.wait(), 5)
-            assert upstream.report().in_flight == 0
+            assert upstream.health.in_flight == 0
 
 
 class TestTls:
@@ -414,7 +417,7 @@ class TestHealth:
             other.says(answer(200, {}), answer(404, {}), answer(503, {}), answer(200, b"{}"))
             for _ in range(4):
                 await whole(upstream)
-            report = upstream.report()
+            report = upstream.health
         assert {name: count for name, count in report.results.items() if count} == {"ok": 2, "refused": 1, "failed": 1}
         assert report.problem == ""
         assert report.last_success_at >= report.last_failure_at > 0
@@ -424,10 +427,10 @@ class TestHealth:
         async with pair() as (other, upstream):
             other.says(answer(502, b"<html>"))
             await whole(upstream)
-            assert upstream.report().problem == "status 502"
+            assert upstream.health.problem == "status 502"
             other.says(answer(200, {}))
             await whole(upstream)
-            assert upstream.report().problem == ""
+            assert upstream.health.problem == ""
 
     async def test_how_long_the_answer_took_is_measured(self) -> None:
         """Slow sign requests could not be told from a slow catalog."""

@@ -17,6 +17,7 @@ from signproxy.catalog.upstream import Upstream, open_upstream
 from signproxy.catalog.upstream_spec import CallTimeouts, ExchangedToken, Secret, ServiceToken, UpstreamSpec
 from signproxy.errors import Reason, Refused
 from tests.catalog.scripted import Asked, Line, Scripted, answer, scripted
+from tests.waiting import never, turns
 
 LATER = time.time() + 3600
 
@@ -76,13 +77,18 @@ class TestExchange:
     async def test_who_comes_at_the_same_time_waits_for_the_same_answer(self) -> None:
         """A job whose hundred tasks start together would ask a hundred times."""
         async with exchanging() as (server, upstream):
+            told = asyncio.Event()
 
             async def slowly(asked: Asked, line: Line) -> bytes:
-                await asyncio.sleep(0.05)
+                await told.wait()
                 return issued()
 
             server.script = slowly
-            found = await asyncio.gather(*(upstream.authorization("caller", LATER) for _ in range(20)))
+            asking = [asyncio.ensure_future(upstream.authorization("caller", LATER)) for _ in range(20)]
+            await server.until_asked()
+            await turns()
+            told.set()
+            found = await asyncio.gather(*asking)
         assert set(found) == {"Bearer exchanged"}
         assert len(server.asked) == 1
 
@@ -101,16 +107,19 @@ class TestExchange:
     async def test_who_asked_first_may_go_away(self) -> None:
         """One client that gives up would fail all others of its principal."""
         async with exchanging() as (server, upstream):
+            told = asyncio.Event()
 
             async def slowly(asked: Asked, line: Line) -> bytes:
-                await asyncio.sleep(0.1)
+                await told.wait()
                 return issued()
 
             server.script = slowly
             first = asyncio.ensure_future(upstream.authorization("caller", LATER))
             second = asyncio.ensure_future(upstream.authorization("caller", LATER))
-            await asyncio.sleep(0.02)
+            await server.until_asked()
             first.cancel()
+            await turns()
+            told.set()
             assert await second == "Bearer exchanged"
         assert len(server.asked) == 1
 
@@ -160,7 +169,7 @@ class TestExchange:
         async with exchanging(seconds=0.5) as (server, upstream):
 
             async def hang(line: Line) -> None:
-                await asyncio.sleep(5)
+                await never()
 
             server.does(hang)
             refused = await refusal(upstream)

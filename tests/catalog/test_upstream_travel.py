@@ -16,6 +16,7 @@ from signproxy.catalog.upstream_spec import CallTimeouts, UpstreamSpec
 from signproxy.catalog.upstreams import Bound, Upstreams
 from signproxy.errors import Reason, Refused
 from tests.catalog.scripted import Asked, Line, Scripted, answer, error, scripted
+from tests.waiting import never
 
 TIMES = CallTimeouts(connect=1.0, answer=1.0, read=1.0, load=0.5)
 
@@ -370,11 +371,11 @@ async def test_flights_end_with_their_owner() -> None:
     """A worker that stops would leave tasks behind that nothing waits for."""
     flights: Flights[str, int] = Flights()
 
-    async def never() -> int:
-        await asyncio.sleep(60)
+    async def hangs() -> int:
+        await never()
         return 1
 
-    waiting = asyncio.ensure_future(flights.join("a", never))
+    waiting = asyncio.ensure_future(flights.join("a", hangs))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert len(flights) == 1

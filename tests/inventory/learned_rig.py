@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from signproxy.audit.event import Kind
 from signproxy.errors import Reason, Refused
-from signproxy.gate.gate import CatalogAddress, Gate
-from signproxy.gate.passage import Passage
-from signproxy.inventory.declared.source import MemoryPolicySource
+from signproxy.gate.judgement import Judgement
+from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.inventory.learned.alarms import SightingRefusal
+from signproxy.inventory.learned.enquiries import Allowance
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
 from signproxy.inventory.learned.learned_table import Freshness
-from signproxy.inventory.learned.questions import Allowance
 from signproxy.inventory.learned.sighting import Dropped, Live, Loaded, Sighting, Staged, TableFacts
 from signproxy.inventory.learned.vouchers import AsksAs, answered, recipient_of
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, Allow, NamedTable, Principal, Subject, TableScope
-from signproxy.policy.learning import Authorizer
+from signproxy.policy.catalog import Authorizer
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import table_key
 from signproxy.s3.request import WireRequest
-from tests.product import AT_ARRIVAL
+from tests.gate.cases import judged, verdict_of
+from tests.policies import MemoryPolicySource
+from tests.rooms import Assembled
 
 NOW = 1_000_000.0
 PRINCIPALS = ("reader", "writer", "owner", "lender")
@@ -158,11 +157,27 @@ class Site:
     def __post_init__(self) -> None:
         self.clock = Clock()
         self.upstream = FakeUpstream()
-        self.state: PolicyState = MemoryPolicySource(self.text).load(1)
         self.tables = LearnedTables(lambda: self.state, self.freshness, self.at_most)
         self.resolver = LearnedResolver(self.tables, self.upstream, self.clock, self.allowance)
-        self.gate = Gate(lambda: self.state, PolicyResolver(), frozenset(), frozenset(), self.resolver)
-        self.passage = self.new_passage()
+        state = MemoryPolicySource(self.text).load(1)
+        self.rooms = Assembled(state, learned=self.tables, learned_resolver=self.resolver)
+        self.gate = self.rooms.house.rooms.api.gate
+        self.said: list[Judgement] = []
+        """What the gate said of the last request: so far, for each of its questions, and in the end."""
+
+    @property
+    def judgement(self) -> Judgement:
+        """What is said of the last request."""
+        return self.said[-1]
+
+    @property
+    def state(self) -> PolicyState:
+        """The policy in force."""
+        return self.rooms.state
+
+    @state.setter
+    def state(self, state: PolicyState) -> None:
+        self.rooms.state = state
 
     def reload(self, text: str) -> None:
         """Put another policy in force."""
@@ -213,9 +228,10 @@ class Site:
         """Return what the upstream hands out for a staged create."""
         return Staged("lake", table, f"corp/{who}", self.clock.now + seconds)
 
-    @staticmethod
-    def new_passage() -> Passage:
-        return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
+    async def judge(self, subject: Subject, asked: AskedFor) -> Judgement:
+        """Return all that the gate says."""
+        self.said = []
+        return await judged(self.gate, subject, asked, self.said)
 
     async def sign(
         self,
@@ -244,20 +260,19 @@ class Site:
             body=body,
         )
         asks = caller or principal(who)
-        self.passage = self.new_passage()
-        self.passage.bearer = f"{asks.subject}-token" if bearer is None else bearer
-        self.passage.carried = None if carried is None else Context(carried)
-        self.passage.subject = Subject.of(asks)
-        target = BY_LOCATION if table is None else NamedTable(namespace, table)
-        try:
-            return await self.gate.judge(self.passage, self.passage.subject, CatalogAddress(catalog), target, wire)
-        except Refused as refused:
-            return refused
+        asked = AskedFor(
+            CatalogAddress(catalog),
+            BY_LOCATION if table is None else NamedTable(namespace, table),
+            wire,
+            bearer=f"{asks.subject}-token" if bearer is None else bearer,
+            carried=None if carried is None else Context(carried),
+        )
+        return verdict_of(await self.judge(Subject.of(asks), asked))
 
     async def reason(self, key: str, table: str | None = "orders", who: str = "reader", **asked: object) -> Reason:
         """Return the reason of a refusal, ALLOWED otherwise."""
-        judged = await self.sign(key, table, who, **asked)  # type: ignore[arg-type]  # as given
-        return judged.reason if isinstance(judged, Refused) else Reason.ALLOWED
+        said = await self.sign(key, table, who, **asked)  # type: ignore[arg-type]  # as given
+        return said.reason if isinstance(said, Refused) else Reason.ALLOWED
 
     async def settle(self) -> None:
         """Let what is asked beside the requests be answered."""

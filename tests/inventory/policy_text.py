@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from signproxy.errors import PolicyInvalid
-from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.policy.state import PolicyState
+from tests.policies import MemoryPolicySource
 
 BASE = """
 remote_signing: true

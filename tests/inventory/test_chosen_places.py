@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned import unvouched
+from signproxy.inventory.learned import claims
 from signproxy.inventory.learned.alarms import AlarmKind
 from signproxy.inventory.learned.chosen_places import follows_layout
 from signproxy.inventory.learned.registry import Change
@@ -99,8 +99,8 @@ async def test_a_rename_takes_the_doubt_along() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that registers tables without end would fill the memory."""
-    monkeypatch.setattr(unvouched, "UNVOUCHED_AT_MOST", 3)
-    monkeypatch.setattr(unvouched, "UNVOUCHED_EACH", 2)
+    monkeypatch.setattr(claims, "UNVOUCHED_AT_MOST", 3)
+    monkeypatch.setattr(claims, "UNVOUCHED_EACH", 2)
     site = Site()
     for number in range(5):
         site.take(Live("lake", facts(f"t{number}"), vouched=False))

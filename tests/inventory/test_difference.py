@@ -326,9 +326,9 @@ def test_details_are_made_for_examples_alone() -> None:
 
 def test_what_is_told_is_harmless_to_the_terminal() -> None:
     """A name of a catalog's own making could clear the screen of the log's reader, or add a line to it."""
-    old = PolicyState(rev="1", epoch=1, catalogs=[Catalog("a", storages={})])
+    old = PolicyState(rev="1", epoch=1, catalogs={"a": Catalog("a", storages={})})
     evil = "x\x1b[2J\n\u202e" + "y" * 5000
-    new = PolicyState(rev="2", epoch=2, catalogs=[Catalog("a", storages={}), Catalog(evil, storages={})])
+    new = PolicyState(rev="2", epoch=2, catalogs={name: Catalog(name, storages={}) for name in ("a", evil)})
     (line,) = difference(old, new)
     assert line.isprintable()
     assert "\\x1b[2J" in line

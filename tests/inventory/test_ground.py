@@ -153,7 +153,7 @@ async def test_an_old_policy_is_freed_however_many_tables_were_learned_under_it(
     assert await site.reason(KEY) is Reason.ALLOWED
     old = weakref.ref(site.state)
     catalog = site.state.catalogs["lake"]
-    site.passage = site.new_passage()
+    site.said.clear()
     site.gate._admitted.clear()
     site.reload(policy())
     gc.collect()

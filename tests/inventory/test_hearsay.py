@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned import hearsay
+from signproxy.inventory.learned import vouchers
 from signproxy.inventory.learned.alarms import SightingRefusal
-from signproxy.inventory.learned.hearsay import Denials, digest_of
+from signproxy.inventory.learned.vouchers import Denials, digest_of
 from signproxy.model import TableId
 
 REFUSAL = SightingRefusal(Reason.LOCATION_DISPUTED, "detail", TableId("lake", "sales", "t"))
@@ -31,8 +31,8 @@ def test_a_denial_is_one_callers_and_a_refusal_everybodys() -> None:
 
 def test_made_up_names_push_out_made_up_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guessing must not take memory without end."""
-    monkeypatch.setattr(hearsay, "AT_MOST", 2)
-    monkeypatch.setattr(hearsay, "_EACH_AT_MOST", 2)
+    monkeypatch.setattr(vouchers, "DENIALS_AT_MOST", 2)
+    monkeypatch.setattr(vouchers, "_EACH_AT_MOST", 2)
     denials = Denials(5.0)
     for name in ("a", "b", "a", "c"):
         denials.absent("lake", name, "alice", 100.0)

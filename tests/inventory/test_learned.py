@@ -25,7 +25,7 @@ async def test_a_table_that_was_seen_is_signed_for_without_asking() -> None:
     site = Site()
     assert site.live(facts()) == [None]
     assert await site.reason(KEY) is Reason.ALLOWED
-    assert site.passage.table_uuid == "uuid-orders"
+    assert site.judgement.table_uuid == "uuid-orders"
     assert site.upstream.asked == []
 
 
@@ -228,7 +228,7 @@ async def test_another_uuid_under_a_name_is_another_table() -> None:
     assert site.live(facts(uuid="two", location="s3://lake/wh/orders-2")) == [None]
     assert await site.reason(KEY) is Reason.OUTSIDE_TABLE
     assert await site.reason("wh/orders-2/f") is Reason.ALLOWED
-    assert site.passage.table_uuid == "two"
+    assert site.judgement.table_uuid == "two"
     assert site.live(facts("heir", "s3://lake/wh/orders", "three")) == [None]
     assert await site.reason(KEY, "heir") is Reason.ALLOWED
 
@@ -239,7 +239,7 @@ async def test_a_successor_may_take_its_predecessors_place() -> None:
     site.live(facts(uuid="one"))
     assert site.live(facts(uuid="two")) == [None]
     assert await site.reason(KEY) is Reason.ALLOWED
-    assert site.passage.table_uuid == "two"
+    assert site.judgement.table_uuid == "two"
 
 
 async def test_a_table_without_uuid_is_known_by_its_place() -> None:

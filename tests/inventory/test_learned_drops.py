@@ -43,7 +43,7 @@ async def test_the_caller_that_dropped_a_table_may_read_and_delete_its_files(
     allow = await site.sign(key, route, "owner", **asked)  # type: ignore[arg-type]  # as given
     assert isinstance(allow, Allow)
     assert allow.authority.rule_id.startswith("dropped@table:lake.sales.orders")
-    assert site.passage.table_uuid == "uuid-orders"
+    assert site.judgement.table_uuid == "uuid-orders"
 
 
 @pytest.mark.parametrize("route", ("orders", None))
@@ -173,11 +173,11 @@ async def test_a_successor_elsewhere_leaves_it_the_old_files() -> None:
     site = _dropped()
     site.live(facts(location="s3://lake/wh/orders-2", uuid="two"))
     assert await site.reason(METADATA, "orders", "owner", method="DELETE") is Reason.ALLOWED
-    assert site.passage.table_uuid == "uuid-orders"
+    assert site.judgement.table_uuid == "uuid-orders"
     allow = await site.sign("wh/orders-2/f", "orders", "owner", method="DELETE")
     assert isinstance(allow, Allow)
     assert allow.authority.rule_id == "owner@catalog:lake"
-    assert site.passage.table_uuid == "two"
+    assert site.judgement.table_uuid == "two"
     assert await site.reason("wh/elsewhere/f", "orders", "owner", method="DELETE") is Reason.OUTSIDE_TABLE
     # And no other caller gains the old files by the new table.
     assert await site.reason(DATA, "orders", "writer", method="DELETE") is Reason.OUTSIDE_TABLE
@@ -263,21 +263,9 @@ async def test_a_delegated_caller_drops_for_no_other() -> None:
     """A caller that acts on another's rights only ever reads, and of live tables alone."""
     site = _dropped()
     caller, effective = Principal("corp/owner", "corp", "owner", 4e9), Principal("corp/reader", "corp", "reader", 4e9)
-    site.passage.subject = Subject(caller, effective)
     catalog = site.state.catalogs["lake"]
-    assert catalog.learning is not None
-    asked = Asked(
-        catalog,
-        catalog.learning,
-        site.passage.subject,
-        NamedTable("sales", "orders"),
-        request(Operation.GET_OBJECT, DATA),
-        None,
-        "",
-        None,
-        None,
-        NOW,
-    )
+    subject, target = Subject(caller, effective), NamedTable("sales", "orders")
+    asked = Asked(catalog, subject, None, "", target, request(Operation.GET_OBJECT, DATA), None, None, NOW)
     assert isinstance(Holders(site.tables).find(asked), Missing)
 
 

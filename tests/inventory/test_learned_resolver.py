@@ -7,15 +7,16 @@ import asyncio
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.request import AskedFor, CatalogAddress
+from signproxy.inventory.learned.enquiries import Allowance
 from signproxy.inventory.learned.learned_resolver import NoUpstream
 from signproxy.inventory.learned.learned_table import Freshness
-from signproxy.inventory.learned.questions import Allowance
 from signproxy.inventory.learned.sighting import Changed, Gone, Loaded
 from signproxy.inventory.learned.vouchers import AsksAs, recipient_of
 from signproxy.model import Allow, NamedTable, Subject
 from signproxy.s3.request import WireRequest
 from tests.coroutines import finished
+from tests.gate.cases import judged, verdict_of
 from tests.inventory.learned_rig import FAR, FakeUpstream, Site, facts, policy, principal
 
 KEY = "wh/orders/data/f"
@@ -43,8 +44,8 @@ async def test_a_caller_that_the_policy_refuses_causes_no_question() -> None:
     site.upstream.put(facts(), facts("lent"))
     for key, table in ((KEY, "orders"), ("wh/x/f", "x")):
         assert await site.reason(key, table, "lender") is Reason.NO_REMOTE_SIGN
-        assert site.passage.deny is not None
-        assert str(site.passage.deny.table) == f"lake.sales.{table}"
+        assert site.judgement.deny is not None
+        assert str(site.judgement.deny.table) == f"lake.sales.{table}"
         assert await site.reason(key, table, method="PUT") is Reason.NO_WRITE_DATA
     assert site.upstream.asked == []
     assert await site.reason("wh/lent/f", "lent", "lender") is Reason.ALLOWED
@@ -210,10 +211,10 @@ async def test_facts_are_asked_for_anew_beside_the_requests_that_use_them() -> N
     site.clock.forward(Freshness().soft)
     site.upstream.put(facts(uuid="two", location="s3://lake/wh/orders-2"))
     assert await site.reason(KEY) is Reason.ALLOWED
-    assert site.passage.table_uuid == "uuid-orders"
+    assert site.judgement.table_uuid == "uuid-orders"
     await site.settle()
     assert await site.reason("wh/orders-2/f") is Reason.ALLOWED
-    assert site.passage.table_uuid == "two"
+    assert site.judgement.table_uuid == "two"
     assert site.upstream.asked == [("orders", "reader-token")]
 
 
@@ -491,8 +492,8 @@ async def test_copies_between_learned_tables_need_both() -> None:
     site.live(facts("mine"), facts("lent"), facts("secret"))
     copy = {"method": "PUT"}
     assert await site.reason("wh/mine/f", "mine", "lender", source="/lake/wh/lent/f", **copy) is Reason.ALLOWED
-    assert site.passage.allow is not None
-    assert "lent" in site.passage.allow.authority.rule_id
+    assert site.judgement.allow is not None
+    assert "lent" in site.judgement.allow.authority.rule_id
     refused = await site.reason("wh/mine/f", "mine", "lender", source="/lake/wh/secret/f", **copy)
     assert refused is Reason.COPY_SOURCE_OUTSIDE
     refused = await site.reason("wh/mine/f", "mine", "lender", source="/lake/wh/nobody/f", **copy)
@@ -868,22 +869,15 @@ async def test_an_upstream_vouches_for_its_caller_and_not_for_those_it_acts_for(
     site = Site(policy(f"authorizer: {authorizer}"))
     site.live(facts())
     site.answered(facts(), "stranger")
-    passage = site.new_passage()
-    passage.bearer = "stranger-token"
     wire = WireRequest(
         method="GET", uri=f"https://lake.s3.us-east-1.amazonaws.com/{KEY}", headers={}, region="us-east-1"
     )
     subject = Subject(principal("stranger"), principal("reader"))
-    judged: object
-    try:
-        judged = finished(
-            site.gate.judge(passage, subject, CatalogAddress("lake"), NamedTable("sales", "orders"), wire)
-        )
-    except Refused as refused:
-        judged = refused.reason
-    assert (Reason.ALLOWED if isinstance(judged, Allow) else judged) is told
-    if isinstance(judged, Allow):
-        assert judged.authority.rule_id == "reader@catalog:lake"
+    asked = AskedFor(CatalogAddress("lake"), NamedTable("sales", "orders"), wire, bearer="stranger-token")
+    said = verdict_of(finished(judged(site.gate, subject, asked)))
+    assert (Reason.ALLOWED if isinstance(said, Allow) else said.reason) is told
+    if isinstance(said, Allow):
+        assert said.authority.rule_id == "reader@catalog:lake"
     assert site.upstream.asked == []
 
 

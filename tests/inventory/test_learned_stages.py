@@ -91,7 +91,7 @@ async def test_anothers_commit_at_the_place_ends_the_stage() -> None:
     site, _ = _staged()
     assert site.live(facts("new", uuid="anothers")) == [None]
     assert await site.reason(KEY, "new", "reader") is Reason.ALLOWED
-    assert site.passage.table_uuid == "anothers"
+    assert site.judgement.table_uuid == "anothers"
     assert len(site.tables.ground.of("lake").staged) == 0
 
 
@@ -132,7 +132,7 @@ async def test_the_caller_that_staged_first_keeps_the_place_from_others() -> Non
     # The same caller may begin again.
     assert site.take(site.stage(facts("new", uuid="three"), "writer")) is None
     assert await site.reason(KEY, "new", "writer") is Reason.ALLOWED
-    assert site.passage.table_uuid == "three"
+    assert site.judgement.table_uuid == "three"
     assert len(site.tables.ground.of("lake").staged) == 1
 
 
@@ -187,7 +187,7 @@ async def test_a_stage_looks_now_and_then_whether_it_was_committed_elsewhere() -
     site.clock.forward(Freshness().staged)
     site.upstream.put(facts("new", uuid="anothers"))
     assert await site.reason(KEY, "new", "writer") is Reason.ALLOWED
-    assert site.passage.table_uuid == "anothers"
+    assert site.judgement.table_uuid == "anothers"
 
 
 async def test_a_stage_that_was_seen_here_outlives_an_upstream_that_is_down() -> None:
@@ -222,7 +222,7 @@ async def test_a_carried_stage_gives_way_to_the_live_table() -> None:
     site = Site()
     site.upstream.put(facts("new", uuid="anothers"))
     assert await site.reason(KEY, "new", "writer", method="PUT", carried=site.stage(NEW, "writer")) is Reason.ALLOWED
-    assert site.passage.table_uuid == "anothers"
+    assert site.judgement.table_uuid == "anothers"
     moved = Site()
     moved.upstream.put(facts("new", "s3://lake/wh/new-2", "anothers"))
     carried = moved.stage(NEW, "writer")
@@ -290,7 +290,7 @@ async def test_a_name_that_is_staged_again_after_a_drop_elsewhere_is_found_out()
     assert refusal.reason is Reason.TABLE_UNKNOWN
     assert sum(site.tables.alarms.counts.values()) == 0
     assert await site.reason(KEY, "new", "writer", method="PUT") is Reason.ALLOWED
-    assert site.passage.table_uuid == "uuid-new"
+    assert site.judgement.table_uuid == "uuid-new"
     assert site.upstream.asked == [("new", "writer-token")]
 
 
@@ -301,9 +301,9 @@ async def test_a_name_that_an_upstream_let_be_staged_although_it_is_taken_stays_
     site.take(site.stage(NEW, "writer"))
     for _ in range(2):
         assert await site.reason(KEY, "new", "writer", method="PUT") is Reason.ALLOWED
-        assert site.passage.table_uuid == "old"
+        assert site.judgement.table_uuid == "old"
     assert await site.reason(KEY, None, "reader") is Reason.ALLOWED
-    assert site.passage.table_uuid == "old"
+    assert site.judgement.table_uuid == "old"
 
 
 async def test_a_caller_that_may_not_write_a_table_cannot_free_its_name_by_staging_it() -> None:
@@ -315,7 +315,7 @@ async def test_a_caller_that_may_not_write_a_table_cannot_free_its_name_by_stagi
     assert await site.reason(KEY, "new", "lender") is Reason.TABLE_UNKNOWN
     assert await site.reason(KEY, None, "lender") is Reason.TABLE_UNKNOWN
     assert await site.reason(KEY, "new", "reader") is Reason.ALLOWED
-    assert site.passage.table_uuid == "victim"
+    assert site.judgement.table_uuid == "victim"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from signproxy.inventory.declared import ndjson
+from signproxy.inventory.declared import snapshot
 from signproxy.inventory.declared.document import GrantLine, TableLine
 from signproxy.inventory.declared.findings import Findings
 from signproxy.policy.privileges import mask_of
@@ -72,7 +72,7 @@ def test_a_bad_line_is_named(line: str, fault: str) -> None:
 def _faults_of_bytes(data: str) -> list[str]:
     findings = Findings()
     stream = io.BytesIO(data.encode("utf-8", "surrogateescape"))
-    list(ndjson.read_inventory("big.ndjson", stream, hashlib.sha256().update, findings))
+    list(snapshot.read_inventory("big.ndjson", stream, hashlib.sha256().update, findings))
     return [str(finding) for finding in findings._found]
 
 
@@ -90,9 +90,9 @@ def test_lines_are_put_together_over_the_edges_of_pieces(monkeypatch: pytest.Mon
     """A line that straddles two pieces must be neither lost nor read twice."""
     text = f"{TABLE}\n{GRANT}\n\n{TABLE}"
     for size in range(1, 90):
-        monkeypatch.setattr(ndjson, "_PIECE", size)
+        monkeypatch.setattr(snapshot, "_PIECE", size)
         digest = hashlib.sha256()
-        lines = list(ndjson.read_inventory("x", io.BytesIO(text.encode()), digest.update, Findings()))
+        lines = list(snapshot.read_inventory("x", io.BytesIO(text.encode()), digest.update, Findings()))
         assert [(number, type(line)) for number, line in lines] == [(1, TableLine), (2, GrantLine), (4, TableLine)]
         assert digest.digest() == hashlib.sha256(text.encode()).digest()
 
@@ -100,9 +100,9 @@ def test_lines_are_put_together_over_the_edges_of_pieces(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("length", "told"), ((0, []), (1, ["x: line 2: longer than 100 bytes"])))
 def test_an_endless_line_ends_the_reading(monkeypatch: pytest.MonkeyPatch, length: int, told: list[str]) -> None:
     """A binary file must not be gathered in memory."""
-    monkeypatch.setattr(ndjson, "_PIECE", 10)
-    monkeypatch.setattr(ndjson, "MAX_LINE", 100)
+    monkeypatch.setattr(snapshot, "_PIECE", 10)
+    monkeypatch.setattr(snapshot, "MAX_LINE", 100)
     findings = Findings()
     text = b"\n" + b" " * (100 + length)
-    assert list(ndjson.read_inventory("x", io.BytesIO(text), hashlib.sha256().update, findings)) == []
+    assert list(snapshot.read_inventory("x", io.BytesIO(text), hashlib.sha256().update, findings)) == []
     assert [str(finding) for finding in findings._found] == told

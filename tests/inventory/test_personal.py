@@ -5,13 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from signproxy.inventory.learned import personal
-from signproxy.inventory.learned.learned_table import PersonalTable, Phase
-from signproxy.inventory.learned.personal import PersonalTables
+from signproxy.inventory.learned import learned_table
+from signproxy.inventory.learned.learned_table import PersonalTable, PersonalTables, Phase
 from signproxy.model import TableId
-from signproxy.policy.catalog import Place
 from signproxy.policy.location import Location
-from signproxy.policy.table import table_key
+from signproxy.policy.table import Place, table_key
 from tests.inventory.learned_rig import facts
 from tests.policy.world import World
 
@@ -86,8 +84,8 @@ def test_what_is_too_old_is_not_found() -> None:
 
 def test_no_caller_pushes_out_what_is_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Staging costs nothing: a thousand stages must not end another caller's job."""
-    monkeypatch.setattr(personal, "EACH_AT_MOST", 2)
-    monkeypatch.setattr(personal, "AT_MOST", 4)
+    monkeypatch.setattr(learned_table, "EACH_AT_MOST", 2)
+    monkeypatch.setattr(learned_table, "PERSONAL_AT_MOST", 4)
     tables = PersonalTables()
     his = _record("his", "wh/his", "bob")
     tables.add(his)
@@ -104,7 +102,7 @@ def test_no_caller_pushes_out_what_is_anothers(monkeypatch: pytest.MonkeyPatch) 
 
 def test_one_at_most_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last table of a principal makes room for its next one."""
-    monkeypatch.setattr(personal, "EACH_AT_MOST", 1)
+    monkeypatch.setattr(learned_table, "EACH_AT_MOST", 1)
     tables = PersonalTables()
     for number in range(3):
         tables.add(_record(f"t{number}", f"wh/t{number}"))

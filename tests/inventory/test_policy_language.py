@@ -6,20 +6,13 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Finding, PolicyInvalid
-from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.model import NAMESPACE_SEPARATOR, Principal
-from signproxy.policy.catalog import (
-    CatalogKind,
-    MetadataLevel,
-    Overlap,
-    Overwrite,
-    Place,
-    TableBinding,
-    TableSettings,
-)
+from signproxy.policy.catalog import CatalogKind, Overlap, TableBinding
 from signproxy.policy.privileges import mask_of
+from signproxy.policy.table import MetadataLevel, Overwrite, Place, TableSettings
 from signproxy.s3.storage import OptIns, S3Endpoint, Stamp, Style, aws_endpoints
 from tests.inventory.policy_text import BASE, TABLE, faults, load
+from tests.policies import MemoryPolicySource
 
 ALICE = Principal("corp/alice", "corp", "alice", 4e9)
 

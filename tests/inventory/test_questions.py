@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.inventory.learned import questions
-from signproxy.inventory.learned.questions import Allowance, Questions
+from signproxy.inventory.learned import enquiries
+from signproxy.inventory.learned.enquiries import Allowance, Questions
 
 
 def test_an_allowance_comes_back_with_time() -> None:
@@ -28,7 +28,7 @@ def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
 
 def test_callers_are_counted_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Service accounts are made by the thousand."""
-    monkeypatch.setattr(questions, "CALLERS_AT_MOST", 2)
+    monkeypatch.setattr(enquiries, "CALLERS_AT_MOST", 2)
     asks = Questions(Allowance(per_second=0.0, burst=1.0))
     for who in ("a", "b", "c"):
         assert asks.may_ask(who, 100.0)

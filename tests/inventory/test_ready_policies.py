@@ -8,26 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from signproxy.audit.event import Kind
 from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import Passed
-from signproxy.gate.gate import Gate
-from signproxy.gate.passage import Passage
+from signproxy.gate.request import AskedFor
 from signproxy.inventory.declared.source import FilePolicySource
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.learned.sighting import Live, TableFacts
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Deny, NamedTable, Principal, Subject
-from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.decide import decide
 from signproxy.policy.state import PolicyState
-from signproxy.s3.forwarded import ForwardWire
+from signproxy.policy.table import Table
+from signproxy.s3.forward_wire import ForwardWire
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from signproxy.s3.storage import Stamp
 from tests.coroutines import finished
+from tests.gate.cases import judged
 from tests.policy.world import request
+from tests.rooms import gate_over
 
 POLICIES = Path(__file__).resolve().parent.parent.parent / "policies"
 GET, PUT, LIST, DELETE = Operation.GET_OBJECT, Operation.PUT_OBJECT, Operation.LIST_OBJECTS_V2, Operation.DELETE_OBJECT
@@ -178,7 +179,7 @@ async def test_who_may_do_what(
 async def test_who_may_do_what_in_volumes(principal: str, method: str, where: str, expected: str) -> None:
     """The S3 listener judges them; nothing of a volume is ever signed."""
     state = _state("volumes")
-    gate = Gate(lambda: state, PolicyResolver(), frozenset())
+    gate = gate_over(state)
     issuer, _, claim = principal.partition("/")
     subject = Subject.of(Principal(principal, issuer, claim, 4e9))
     path, mark, query = where.removeprefix("s3://").partition("?")
@@ -186,10 +187,11 @@ async def test_who_may_do_what_in_volumes(principal: str, method: str, where: st
     asked = ForwardWire(
         method=method, bucket=bucket, raw_key=key, raw_query=query if mark else None, headers=(), names=()
     )
-    try:
-        passed = finished(gate.judge_forwarded(Passage(Kind.FORWARD, "e", "r", "", "", state), subject, asked))
-    except Refused as refused:
-        told = refused.reason.code
+    judgement = finished(judged(gate, subject, AskedFor(forward=asked)))
+    passed = judgement.passed
+    if judgement.refused is not None:
+        assert passed is None
+        told = judgement.refused.reason.code
     else:
         assert isinstance(passed, Passed)
         told = "allowed once" if passed.allow.write_once else "allowed"

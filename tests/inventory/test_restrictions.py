@@ -8,16 +8,17 @@ from msgspec.structs import replace
 from signproxy.errors import Reason, Refused
 from signproxy.gate.explain import explain
 from signproxy.gate.forwarded import Passed
-from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.request import AskedFor, CatalogAddress
+from signproxy.inventory.learned.enquiries import Allowance
 from signproxy.inventory.learned.learned_table import Freshness
-from signproxy.inventory.learned.questions import Allowance
 from signproxy.inventory.learned.sighting import Answered, Changed, Live, Renamed
 from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs
 from signproxy.model import Allow, KeyScope, NamedTable, Principal, Subject, TableScope
-from signproxy.s3.forwarded import ForwardWire
+from signproxy.s3.forward_wire import ForwardWire
 from signproxy.s3.request import WireRequest
 from tests.coroutines import finished
-from tests.gate.forward_cases import delete, new_passage, wire
+from tests.gate.cases import judged
+from tests.gate.forward_cases import delete, wire
 from tests.inventory.learned_rig import Site, facts, policy, principal
 
 KEY = "wh/orders/data/f"
@@ -56,8 +57,8 @@ async def test_nothing_of_a_restricted_table_is_signed(
     site = restricting("orders", who="owner", text=policy(options))
     site.take(Live("lake", facts()))
     assert await site.reason(key, route, "owner", method=method, query=query) is Reason.READ_RESTRICTED
-    assert site.passage.deny is not None
-    assert str(site.passage.deny.table) == "lake.sales.orders"
+    assert site.judgement.deny is not None
+    assert str(site.judgement.deny.table) == "lake.sales.orders"
     # It is the caller who is restricted, and the table is there for others.
     site.upstream.restricted.clear()
     site.clock.forward(LIFE)
@@ -322,25 +323,20 @@ async def test_a_caller_that_acts_for_another_is_restricted_itself() -> None:
     site = Site()
     site.live(facts())
     site.answered(facts(), "stranger", restricted=True)
-    passage = site.new_passage()
-    passage.bearer = "stranger-token"
     sent = WireRequest(
         method="GET", uri=f"https://lake.s3.us-east-1.amazonaws.com/{KEY}", headers={}, region="us-east-1"
     )
     subject = Subject(principal("stranger"), principal("reader"))
-    with pytest.raises(Refused) as refused:
-        finished(site.gate.judge(passage, subject, CatalogAddress("lake"), NamedTable("sales", "orders"), sent))
-    assert refused.value.reason is Reason.READ_RESTRICTED
+    asked = AskedFor(CatalogAddress("lake"), NamedTable("sales", "orders"), sent, bearer="stranger-token")
+    refused = finished(judged(site.gate, subject, asked)).refused
+    assert refused is not None
+    assert refused.reason is Reason.READ_RESTRICTED
 
 
 async def _forwarded(site: Site, asked: ForwardWire, who: str = "reader", caller: Principal | None = None) -> object:
-    passage = new_passage()
     subject = Subject.of(caller or principal(who))
-    passage.bearer, passage.subject = f"{subject.caller.subject}-token", subject
-    try:
-        return await site.gate.judge_forwarded(passage, subject, asked)
-    except Refused as refused:
-        return refused.reason
+    judgement = await judged(site.gate, subject, AskedFor(forward=asked, bearer=f"{subject.caller.subject}-token"))
+    return judgement.passed if judgement.refused is None else judgement.refused.reason
 
 
 async def test_nothing_of_a_restricted_table_is_forwarded() -> None:
@@ -424,8 +420,8 @@ async def test_it_is_explained() -> None:
     sent = WireRequest(
         method="GET", uri=f"https://lake.s3.us-east-1.amazonaws.com/{KEY}", headers={}, region="us-east-1"
     )
-    subject, address = Subject.of(principal("reader")), CatalogAddress("lake")
-    told = await explain(site.gate, subject, address, NamedTable("sales", "orders"), sent, "reader-token")
+    asked = AskedFor(CatalogAddress("lake"), NamedTable("sales", "orders"), sent, bearer="reader-token")
+    told = await explain(site.gate, Subject.of(principal("reader")), asked)
     assert (told.decision, told.reason) == ("deny", Reason.READ_RESTRICTED)
     assert told.detail == "the upstream restricts what the caller may read of lake.sales.orders (read-restrictions)"
     assert told.fix == Reason.READ_RESTRICTED.value.remedy

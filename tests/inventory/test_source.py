@@ -11,9 +11,10 @@ import pytest
 from signproxy.documents.files import ATTEMPTS
 from signproxy.errors import PolicyInvalid
 from signproxy.inventory.declared import snapshot as snapshot_module
-from signproxy.inventory.declared.snapshot import FileSnapshot, MemorySnapshot, Snapshot, files_of, read_consistently
-from signproxy.inventory.declared.source import FilePolicySource, MemoryPolicySource, PolicySource
+from signproxy.inventory.declared.snapshot import FileSnapshot, files_of, read_consistently
+from signproxy.inventory.declared.source import FilePolicySource
 from tests.inventory.policy_text import BASE, TABLE
+from tests.policies import MemoryPolicySource, MemorySnapshot
 
 LINE = b'{"kind":"table","namespace":"a","name":"t","location":"s3://lake/wh/t"}\n'
 FILES = {
@@ -23,11 +24,11 @@ FILES = {
     "notes.txt": b"not a policy",
 }
 
-MakeSource = Callable[[dict[str, bytes]], PolicySource]
+MakeSource = Callable[[dict[str, bytes]], FilePolicySource | MemoryPolicySource]
 
 
 def _in_directory(path: Path) -> MakeSource:
-    def make(files: dict[str, bytes]) -> PolicySource:
+    def make(files: dict[str, bytes]) -> FilePolicySource | MemoryPolicySource:
         for name, content in files.items():
             (path / name).write_bytes(content)
         return FilePolicySource(path)
@@ -38,7 +39,7 @@ def _in_directory(path: Path) -> MakeSource:
 def _in_mounted_volume(path: Path) -> MakeSource:
     """As Kubernetes mounts a ConfigMap: links through `..data` into a directory that is replaced as a whole."""
 
-    def make(files: dict[str, bytes]) -> PolicySource:
+    def make(files: dict[str, bytes]) -> FilePolicySource | MemoryPolicySource:
         generation = path / "..2026_1"
         generation.mkdir()
         for name, content in files.items():
@@ -131,7 +132,7 @@ def test_an_enormous_document_is_refused(
             FileSnapshot(tmp_path).documents()
 
 
-def _content(snapshot: Snapshot) -> list[bytes]:
+def _content(snapshot: FileSnapshot) -> list[bytes]:
     contents = [content for _, content in snapshot.documents()]
     if snapshot.has("big.ndjson"):
         with snapshot.inventory("big.ndjson") as file:
@@ -160,7 +161,7 @@ def test_files_that_change_meanwhile_are_read_again(tmp_path: Path, change: str)
     (_in_mounted_volume if change == "volume" else _in_directory)(tmp_path)(FILES)
     readings: list[list[bytes]] = []
 
-    def read(snapshot: Snapshot) -> list[bytes]:
+    def read(snapshot: FileSnapshot) -> list[bytes]:
         readings.append(_content(snapshot))
         if len(readings) == 1:
             if change == "document":
@@ -191,7 +192,7 @@ def test_a_fault_between_two_states_is_read_again(tmp_path: Path) -> None:
     _in_directory(tmp_path)(FILES)
     tries: list[int] = []
 
-    def read(snapshot: Snapshot) -> str:
+    def read(snapshot: FileSnapshot) -> str:
         snapshot.documents()
         tries.append(1)
         if len(tries) == 1:
@@ -208,7 +209,7 @@ def test_a_fault_at_rest_is_told_at_once(tmp_path: Path) -> None:
     _in_directory(tmp_path)(FILES)
     tries: list[int] = []
 
-    def read(snapshot: Snapshot) -> str:
+    def read(snapshot: FileSnapshot) -> str:
         tries.append(1)
         raise PolicyInvalid([])
 
@@ -222,7 +223,7 @@ def test_a_file_that_vanishes_is_sought_again(tmp_path: Path) -> None:
     _in_directory(tmp_path)(FILES)
     tries: list[int] = []
 
-    def read(snapshot: Snapshot) -> str:
+    def read(snapshot: FileSnapshot) -> str:
         tries.append(1)
         if len(tries) == 1:
             raise FileNotFoundError(2, os.strerror(2), "a.yaml")
@@ -236,7 +237,7 @@ def test_files_that_never_rest_are_given_up(tmp_path: Path) -> None:
     _in_directory(tmp_path)(FILES)
     tries: list[int] = []
 
-    def read(snapshot: Snapshot) -> str:
+    def read(snapshot: FileSnapshot) -> str:
         snapshot.documents()
         tries.append(1)
         _replace(tmp_path / "a.yaml", b"x" * len(tries))

@@ -7,10 +7,9 @@ from __future__ import annotations
 import pytest
 
 from signproxy.model import TableId
-from signproxy.policy.catalog import MetadataLevel, Overwrite, Place
-from signproxy.policy.learning import Authorizer, TablesFrom
+from signproxy.policy.catalog import Authorizer, TablesFrom
 from signproxy.policy.privileges import mask_of
-from signproxy.policy.table import table_key
+from signproxy.policy.table import MetadataLevel, Overwrite, Place, table_key
 from tests.inventory.policy_text import BASE, TABLE, faults, load
 
 UPSTREAM = BASE.replace("remote_signing: true}", "remote_signing: true, tables: upstream}")

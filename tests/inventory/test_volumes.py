@@ -7,9 +7,9 @@ import pytest
 
 from signproxy.inventory.changes.difference import difference
 from signproxy.model import Principal, VolumeId
-from signproxy.policy.catalog import Overwrite
 from signproxy.policy.privileges import mask_of
-from signproxy.s3.forwarded import KeyRules, OperationsAllowed, Rules
+from signproxy.policy.table import Overwrite
+from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 from tests.inventory.policy_text import BASE, TABLE, faults, load
 
 RAW = "{name: raw, storage: aws, bucket: lake, prefix: raw}"

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.model import KeyScope, Principal, Subject, TableScope
 from signproxy.policy.admission import refuse_closed, refuse_stranger
 from signproxy.policy.state import PolicyState
+from tests.facade.front import POLICY as LEARNED
+from tests.policies import MemoryPolicySource
 from tests.product import POLICY
-from tests.server.facade import POLICY as LEARNED
 
 READER = Principal("reader", "static", "reader", float("inf"))
 
@@ -55,6 +55,13 @@ def test_what_is_good_for_one_catalog_opens_no_other(scope: dict[str, object]) -
     limited = msgspec.structs.replace(READER, **scope)
     assert stranger(limited, "lake") is None
     assert stranger(limited, "located") == (Reason.NOT_IN_SCOPE, "good for another catalog than 'located'")
+
+
+@pytest.mark.parametrize("catalog", ("lake", "located"))
+def test_each_of_two_limits_counts(catalog: str) -> None:
+    """A token for one catalog, got with a key for another, would open both."""
+    limited = msgspec.structs.replace(READER, scope=TableScope("lake", "ns", "t1", ""), key_scope=KeyScope("located"))
+    assert stranger(limited, catalog) == (Reason.NOT_IN_SCOPE, f"good for another catalog than {catalog!r}")
 
 
 @pytest.mark.parametrize("who", ("nobody", "stranger", "half"))

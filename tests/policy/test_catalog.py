@@ -7,15 +7,8 @@ import gc
 import pytest
 
 from signproxy.model import NAMESPACE_SEPARATOR
-from signproxy.policy.catalog import (
-    CatalogKind,
-    MetadataLevel,
-    Overlap,
-    Overwrite,
-    Place,
-    TableBinding,
-    TableSettings,
-)
+from signproxy.policy.catalog import CatalogKind, Overlap, TableBinding
+from signproxy.policy.table import MetadataLevel, Overwrite, Place, TableSettings
 from tests.policy.world import World
 
 
@@ -92,3 +85,11 @@ def test_the_defaults_of_a_table() -> None:
     assert settings.overwrite is Overwrite.ALLOWED
     assert settings.extra == ()
     assert settings.metadata_place is None
+
+
+def test_a_policy_is_shown_by_its_revision_and_a_catalog_by_its_name() -> None:
+    """A log line, or a test that fails, would print a million tables."""
+    world = World()
+    world.table("t")
+    assert repr(world.state) == f"PolicyState({world.state.rev!r})"
+    assert repr(world.catalog) == f"Catalog({world.catalog.name!r})"

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signproxy.model import Allow
-from signproxy.policy.catalog import MetadataLevel, Overwrite, Place, Table, TableBinding
+from signproxy.policy.catalog import TableBinding
 from signproxy.policy.containment import addressed
 from signproxy.policy.privileges import mask_of
+from signproxy.policy.table import MetadataLevel, Overwrite, Place, Table
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from tests.policy.world import ALICE, AWS, BACKUP, FULL, READ, ROLE, SIGN, WRITE, World, request

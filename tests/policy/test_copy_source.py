@@ -6,7 +6,8 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import Allow, Deny
-from signproxy.policy.catalog import MetadataLevel, Overlap, Place, TableBinding
+from signproxy.policy.catalog import Overlap, TableBinding
+from signproxy.policy.table import MetadataLevel, Place
 from signproxy.s3.operation import Operation
 from tests.policy.world import FULL, OTHER_ROLE, READ, SIGN, WRITE, World, grants, request
 

@@ -8,9 +8,10 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Ceiling, Deny, Principal, Subject, TableId
-from signproxy.policy.catalog import Catalog, Overlap, Place, Table
+from signproxy.policy.catalog import Catalog, Overlap
 from signproxy.policy.decide import decide
 from signproxy.policy.privileges import Privilege, mask_of
+from signproxy.policy.table import Place, Table
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request
 from signproxy.s3.storage import Storage

@@ -9,17 +9,18 @@ from signproxy.documents import load_yaml
 from signproxy.errors import Reason
 from signproxy.model import Ceiling, Deny, Principal, Subject, TableId
 from signproxy.policy import rights as rights_module
-from signproxy.policy.catalog import MetadataLevel, Overwrite, Place, Table, TableBinding
-from signproxy.policy.explain import grants_of, nearest_grants, nearest_location, suggest
+from signproxy.policy.catalog import Catalog, TableBinding
+from signproxy.policy.explain import nearest_grants, nearest_location, suggest
 from signproxy.policy.privileges import mask_of
 from signproxy.policy.rights import (
     SIGN_S3_READ_REQUEST,
     SIGN_S3_WRITE_REQUEST,
-    PolicyAuthority,
     ReachingGrant,
     Rights,
+    authority_of,
     grounds,
 )
+from signproxy.policy.table import MetadataLevel, Overwrite, Place, Table
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from tests.inventory.policy_text import load
@@ -34,20 +35,24 @@ def _told(world: World, asked: S3Request, *owners: Table, principal: Principal =
     return decision.reason, suggest(world.state, world.catalog, Subject.of(principal), decision, asked)
 
 
+def _rule(rights: Rights, catalog: Catalog, table: Table, need: int) -> str:
+    return rights.authority(catalog, table, need).rule_id
+
+
 def test_the_grants_that_reach_a_table_are_listed_from_the_top() -> None:
     """An operator reads from the catalog down where a right comes from."""
     world = World(on_catalog=grants(SIGN))
     world.namespace("sales", grants(READ))
     inner = world.namespace("sales.emea", grants(READ, role=OTHER_ROLE))
     table = world.table(given=grants(WRITE), namespace=inner)
-    subject = Subject.of(ALICE)
-    assert [ground.rule_id for ground in grants_of(world.state, world.catalog, subject, table)] == [
+    rights = world.state.rights(ALICE, world.catalog)
+    assert rights is not None
+    assert [ground.rule_id for ground in grounds(world.catalog, table, rights.roles)] == [
         "analyst@catalog:lake",
         "analyst@namespace:lake.sales",
         "analyst@table:lake.sales.emea.orders",
     ]
     assert len(tuple(grounds(world.catalog, table))) == 4
-    assert grants_of(world.state, world.catalog, Subject.of(BOB), table) == ()
 
 
 def test_a_table_is_not_credited_with_what_its_namespace_gives() -> None:
@@ -62,15 +67,15 @@ def test_a_rule_id_names_each_deciding_grant_once() -> None:
     world = World(on_catalog={ROLE: mask_of([SIGN]), OTHER_ROLE: mask_of([SIGN, READ])})
     table = world.table(given=grants(WRITE))
     roles = frozenset({ROLE, OTHER_ROLE})
-    authority = PolicyAuthority(world.catalog, Rights(roles, 0), (table, table), mask_of([SIGN]) | 2)
+    authority = authority_of(world.catalog, Rights(roles, 0), (table, table), mask_of([SIGN]) | 2)
     assert authority.rule_id == "analyst@catalog:lake+loader@catalog:lake"
-    nameless = PolicyAuthority(world.catalog, Rights(frozenset({99}), 0), (table,), 3)
+    nameless = authority_of(world.catalog, Rights(frozenset({99}), 0), (table,), 3)
     assert nameless.rule_id == ""
 
 
 def test_remembered_rules_are_exact_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text that was remembered for one table must never be told of another, nor fill the memory."""
-    monkeypatch.setattr(rights_module, "MAX_RULES", 2)
+    monkeypatch.setattr(rights_module, "MAX_AUTHORITIES", 2)
     world = World(on_catalog=grants(SIGN))
     namespaces = [world.namespace(name, grants(READ) if name == "b" else {}) for name in "abc"]
     tables = [
@@ -83,22 +88,23 @@ def test_remembered_rules_are_exact_and_bounded(monkeypatch: pytest.MonkeyPatch)
         for table in tables:
             for need in (SIGN_S3_READ_REQUEST, SIGN_S3_WRITE_REQUEST):
                 fresh = Rights(rights.roles, 0)
-                assert rights.rules(world.catalog, table, need) == fresh.rules(world.catalog, table, need)
+                assert _rule(rights, world.catalog, table, need) == _rule(fresh, world.catalog, table, need)
                 assert len(rights._rules) <= 2
+                assert len(rights.authorities) <= 2
     assert (
-        rights.rules(world.catalog, tables[0], SIGN_S3_READ_REQUEST) == "analyst@catalog:lake+analyst@table:lake.a.a0"
+        _rule(rights, world.catalog, tables[0], SIGN_S3_READ_REQUEST) == "analyst@catalog:lake+analyst@table:lake.a.a0"
     )
-    assert rights.rules(world.catalog, tables[3], SIGN_S3_READ_REQUEST) == (
+    assert _rule(rights, world.catalog, tables[3], SIGN_S3_READ_REQUEST) == (
         "analyst@catalog:lake+analyst@namespace:lake.b"
     )
     # Equal grants in one namespace are remembered once, and told with each table's own name.
     twin = msgspec.structs.replace(tables[0], id=TableId("lake", "a", "twin"))
     for table, name in ((tables[0], "a0"), (twin, "twin"), (tables[0], "a0")):
-        told = rights.rules(world.catalog, table, SIGN_S3_READ_REQUEST)
+        told = _rule(rights, world.catalog, table, SIGN_S3_READ_REQUEST)
         assert told == f"analyst@catalog:lake+analyst@table:lake.a.{name}"
     alone = World()
     own = alone.table()
-    assert Rights(frozenset({ROLE}), 0).rules(alone.catalog, own, 3) == "analyst@table:lake.sales.orders"
+    assert _rule(Rights(frozenset({ROLE}), 0), alone.catalog, own, 3) == "analyst@table:lake.sales.orders"
 
 
 def test_shared_grants_are_told_apart_by_namespace() -> None:
@@ -110,11 +116,11 @@ def test_shared_grants_are_told_apart_by_namespace() -> None:
     rights = Rights(frozenset({ROLE}), 0)
     for table, rule in ((own, "analyst@table:lake.a.own"), (inherited, "analyst@namespace:lake.b")):
         shared = msgspec.structs.replace(table, grants=given)
-        assert rights.rules(world.catalog, shared, SIGN_S3_READ_REQUEST) == rule
+        assert _rule(rights, world.catalog, shared, SIGN_S3_READ_REQUEST) == rule
     assert len(rights._rules) == 2
     # A second question for the same table is answered from memory.
     remembered = dict(rights._rules)
-    rights.rules(world.catalog, msgspec.structs.replace(own, grants=given), SIGN_S3_READ_REQUEST)
+    _rule(rights, world.catalog, msgspec.structs.replace(own, grants=given), SIGN_S3_READ_REQUEST)
     assert {key: id(text) for key, text in rights._rules.items()} == {key: id(text) for key, text in remembered.items()}
 
 
@@ -124,7 +130,7 @@ def test_several_roles_on_one_table_are_all_named() -> None:
     both = {OTHER_ROLE: mask_of([READ]), ROLE: mask_of([SIGN])}
     table = world.table(given=both)
     rights = Rights(frozenset(both), 0)
-    assert rights.rules(world.catalog, table, SIGN_S3_READ_REQUEST) == (
+    assert _rule(rights, world.catalog, table, SIGN_S3_READ_REQUEST) == (
         "analyst@table:lake.sales.orders+loader@table:lake.sales.orders"
     )
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signproxy.policy.catalog import Overlap, Place, Table
+from signproxy.policy.catalog import Overlap
 from signproxy.policy.location_index import LocationIndex
+from signproxy.policy.table import Place, Table
 from tests.policy.world import World
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.policy.catalog import MetadataLevel, Overlap, Place
+from signproxy.policy.catalog import Overlap
+from signproxy.policy.table import MetadataLevel, Place
 from signproxy.s3.operation import Access, Operation
 from tests.policy.world import FULL, KEYED, OF_TABLES, PREFIX_LISTS, SIGN, WRITE, World, grants, request
 

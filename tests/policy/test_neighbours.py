@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from signproxy.errors import Refused
 from signproxy.gate.forwarded import Passed
+from signproxy.gate.request import AskedFor
 from signproxy.model import Subject
 from signproxy.policy.neighbours import Neighbours, neighbours
 from tests.coroutines import finished
-from tests.gate.forward_cases import Site, caller, new_passage, wire
+from tests.gate.cases import judged
+from tests.gate.forward_cases import Site, caller, wire
 
 PLACES = (
     ("my-bucket", "wh/t1/data/"),
@@ -70,19 +71,17 @@ CALLERS = ("reader", "writer", "owner", "copier", "watched", "far", "stranger")
 
 def told(site: Site, who: str, method: str, bucket: str, key: str) -> object:
     """Return all that the gate says of a request, by what it is decided."""
-    passage = new_passage()
-    passage.subject = subject = Subject.of(caller(who))
-    try:
-        judged = finished(site.gate.judge_forwarded(passage, subject, wire(method, bucket, key)))
-    except Refused as refused:
-        return refused.reason
-    assert isinstance(judged, Passed)
-    allow = judged.allow
+    judgement = finished(judged(site.gate, Subject.of(caller(who)), AskedFor(forward=wire(method, bucket, key))))
+    if judgement.refused is not None:
+        return judgement.refused.reason
+    passed = judgement.passed
+    assert isinstance(passed, Passed)
+    allow = passed.allow
     return (
         *(allow.table, allow.volume, allow.write_once, allow.authority.rule_id),
-        *(judged.observed and judged.observed.reason, judged.refused, passage.catalog, passage.table_uuid),
-        *(judged.forwardable.headers, judged.forwardable.request.headers, judged.forwardable.request.payload),
-        *(judged.forwardable.request.operation, judged.forwardable.request.canonical_path.rpartition("/")[0]),
+        *(passed.observed and passed.observed.reason, passed.refused, judgement.catalog, judgement.table_uuid),
+        *(passed.forwardable.headers, passed.forwardable.request.headers, passed.forwardable.request.payload),
+        *(passed.forwardable.request.operation, passed.forwardable.request.canonical_path.rpartition("/")[0]),
     )
 
 
@@ -95,7 +94,7 @@ def test_the_gate_says_the_same_of_every_neighbour(who: str, method: str) -> Non
     for bucket, folder in PLACES:
         for name in NAMES:
             subject = Subject.of(caller(who))
-            found = site.gate.neighbours(new_passage(), subject, wire(method, bucket, folder + name))
+            found = site.gate.forward.neighbours(subject, AskedFor(forward=wire(method, bucket, folder + name)))
             if found is None:
                 continue
             first = told(site, who, method, bucket, folder + name)
@@ -119,7 +118,9 @@ def test_no_spelling_of_a_name_is_a_neighbour_that_the_gate_would_not_let_pass(
     """Whatever a name is made of, either it is judged for itself or the answer is the same."""
     site = Site()
     bucket, folder = place
-    found = site.gate.neighbours(new_passage(), Subject.of(caller(who)), wire("GET", bucket, f"{folder}a.parquet"))
+    found = site.gate.forward.neighbours(
+        Subject.of(caller(who)), AskedFor(forward=wire("GET", bucket, f"{folder}a.parquet"))
+    )
     if found is None:
         return
     first = told(site, who, "GET", bucket, f"{folder}a.parquet")
@@ -142,13 +143,13 @@ def test_no_spelling_of_a_name_is_a_neighbour_that_the_gate_would_not_let_pass(
 def test_only_plain_reads_have_neighbours(method: str, query: str | None, headers: dict[str, str]) -> None:
     """Of anything else more than the folder counts."""
     asked = wire(method, "my-bucket", "wh/t1/data/a", query, None, **headers)
-    assert Site().gate.neighbours(new_passage(), Subject.of(caller("owner")), asked) is None
+    assert Site().gate.forward.neighbours(Subject.of(caller("owner")), AskedFor(forward=asked)) is None
 
 
 def test_a_name_has_room_in_its_key() -> None:
     """A key that is too long for S3 would be sent."""
-    found = Site().gate.neighbours(
-        new_passage(), Subject.of(caller("reader")), wire("GET", "my-bucket", "wh/t1/data/a")
+    found = Site().gate.forward.neighbours(
+        Subject.of(caller("reader")), AskedFor(forward=wire("GET", "my-bucket", "wh/t1/data/a"))
     )
     assert found is not None
     room = 1024 - len("wh/t1/data/")
@@ -160,13 +161,14 @@ def test_who_is_only_observed_is_looked_at_each_time() -> None:
     """What would have been refused has to be recorded of each."""
     site = Site()
     subject = Subject.of(caller("watched"))
-    assert site.gate.neighbours(new_passage(), subject, wire("GET", "my-bucket", "wh/hidden/a")) is None
-    assert site.gate.neighbours(new_passage(), subject, wire("GET", "my-bucket", "wh/t1/a")) is not None
+    hidden, open_to_it = (AskedFor(forward=wire("GET", "my-bucket", key)) for key in ("wh/hidden/a", "wh/t1/a"))
+    assert site.gate.forward.neighbours(subject, hidden) is None
+    assert site.gate.forward.neighbours(subject, open_to_it) is not None
 
 
 def neighbours_of(bucket: str, key: str, who: str = "owner") -> Neighbours | None:
     """Return those of a key that is sent as it is."""
-    found = Site().gate.neighbours(new_passage(), Subject.of(caller(who)), wire("GET", bucket, key))
+    found = Site().gate.forward.neighbours(Subject.of(caller(who)), AskedFor(forward=wire("GET", bucket, key)))
     return None if found is None else found[1]
 
 
@@ -229,10 +231,7 @@ def test_the_name_of_a_volume_s_folder_is_no_neighbour_of_what_lies_beside_it() 
 def test_a_query_is_asked_of_each() -> None:
     """A version, or a part, is another object than the key names."""
     site = Site()
-    request = finished(
-        site.gate.judge_forwarded(new_passage(), Subject.of(caller("owner")), wire("GET", "my-bucket", "wh/t1/data/a"))
-    )
-    assert isinstance(request, Passed)
-    asked = request.forwardable.request
+    passed = finished(site.passed(wire("GET", "my-bucket", "wh/t1/data/a"), "owner"))
+    asked = passed.forwardable.request
     assert neighbours([], asked) is not None
     assert neighbours([], replace(asked, canonical_query="versionId=3")) is None

@@ -6,11 +6,11 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import Allow, Ceiling, Deny, Principal, Subject
-from signproxy.policy.catalog import Overlap, Table, TableBinding
+from signproxy.policy.catalog import Overlap, TableBinding
 from signproxy.policy.decide import decide
 from signproxy.policy.privileges import mask_of
-from signproxy.policy.rights import SIGN_S3_READ_REQUEST
-from signproxy.policy.standing import Standing
+from signproxy.policy.rights import SIGN_S3_READ_REQUEST, Standing
+from signproxy.policy.table import Table
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from tests.policy.world import ALICE, BOB, READ, SIGN, WRITE, World, grants, request

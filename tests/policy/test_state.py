@@ -18,7 +18,7 @@ def _state(*, single_issuer: bool = False, principals: dict[str, tuple[str, ...]
     return PolicyState(
         rev="r1",
         epoch=3,
-        catalogs=[lake, hr],
+        catalogs={"lake": lake, "hr": hr},
         principals={"corp/alice": ("analysts",), "bob": ("loaders",)} if principals is None else principals,
         principal_roles={
             "analysts": {"lake": frozenset({0})},
@@ -44,7 +44,7 @@ def test_a_catalog_answers_to_its_prefixes() -> None:
 
 def test_a_new_state_is_off() -> None:
     """A forgotten switch must not let signatures out."""
-    state = PolicyState(rev="r", epoch=1, catalogs=[])
+    state = PolicyState(rev="r", epoch=1, catalogs={})
     assert not state.remote_signing
     assert state.default_catalog == ""
     assert state.principals == {}

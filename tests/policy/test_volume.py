@@ -7,13 +7,12 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import Allow, Ceiling, Deny, KeyScope, Subject, TableScope, VolumeId
-from signproxy.policy.catalog import Overwrite, Place
-from signproxy.policy.decide_bucket import decide_bucket
-from signproxy.policy.decide_volume import decide_volume
+from signproxy.policy.decide_volume import decide_bucket, decide_volume
+from signproxy.policy.table import Overwrite, Place
 from signproxy.policy.volume import Volume, Volumes
-from signproxy.s3.forwarded import KeyRules, OperationsAllowed, Rules
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
+from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 from tests.policy.world import ALICE, BACKUP, BOB, OTHER_ROLE, READ, ROLE, SIGN, World, grants, request
 
 VREAD = "VOLUME_READ_DATA"
@@ -99,8 +98,8 @@ def test_a_pattern_stands_for_the_buckets_that_begin_so() -> None:
 def test_volumes_are_known_by_name_and_shown_as_places() -> None:
     """Grants name them, and denials show where they lie."""
     volumes = placed(volume("raw"), volume("made", "tmp-*", ""))
-    assert bool(volumes)
-    assert not placed()
+    assert volumes.any
+    assert not placed().any
     assert [str(each) for each in volumes] == ["s3://lake/raw", "s3://tmp-*"]
     assert volumes.named("raw") is not None
     assert volumes.named("nosuch") is None

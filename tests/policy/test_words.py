@@ -11,7 +11,7 @@ from signproxy.policy.containment import contains_key
 from signproxy.policy.explain import LocationMatch, nearest_grants, suggest
 from signproxy.policy.location import Location, LocationInvalid, bucket_problem, parse_location
 from signproxy.policy.location_index import LocationIndex
-from signproxy.policy.rights import SIGN_S3_READ_REQUEST, PolicyAuthority, Rights
+from signproxy.policy.rights import SIGN_S3_READ_REQUEST, Rights, authority_of
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import MetadataLevel, Overwrite, TableSettings
 from tests.policy.world import ALICE, BOB, OTHER_ROLE, READ, ROLE, SIGN, WRITE, World, grants, request
@@ -109,9 +109,9 @@ def test_every_table_that_had_to_allow_is_named_in_the_rule() -> None:
     first = world.table("one", "wh/one/", grants(SIGN, READ))
     second = world.table("two", "wh/two/", grants(SIGN, READ))
     rights = Rights(frozenset({ROLE}), 0)
-    both = PolicyAuthority(world.catalog, rights, (first, second), SIGN_S3_READ_REQUEST)
+    both = authority_of(world.catalog, rights, (first, second), SIGN_S3_READ_REQUEST)
     assert both.rule_id == "analyst@table:lake.sales.one+analyst@table:lake.sales.two"
-    alone = PolicyAuthority(world.catalog, rights, (first,), SIGN_S3_READ_REQUEST)
+    alone = authority_of(world.catalog, rights, (first,), SIGN_S3_READ_REQUEST)
     assert alone.rule_id == "analyst@table:lake.sales.one"
 
 
@@ -123,7 +123,7 @@ def _suggested(world: World, principal: Principal = BOTH) -> str:
     state = PolicyState(
         rev="r2",
         epoch=1,
-        catalogs=[world.catalog],
+        catalogs={"lake": world.catalog},
         remote_signing=True,
         principals={"corp/carol": ("all",)},
         principal_roles={"all": {"lake": frozenset({ROLE, OTHER_ROLE})}},
@@ -167,7 +167,7 @@ def test_where_the_policy_has_no_roles_the_suggestion_has_a_place_for_one() -> N
     """A suggestion that cannot be pasted because it names nothing is none."""
     world = World()
     table = world.table(given={})
-    state = PolicyState(rev="r", epoch=1, catalogs=[world.catalog])
+    state = PolicyState(rev="r", epoch=1, catalogs={"lake": world.catalog})
     deny = Deny(Reason.PRINCIPAL_UNKNOWN, "", table.id)
     told = suggest(state, world.catalog, Subject.of(BOB), deny, request(key=KEY))
     assert told == 'add the principal to the policy: principals: {"corp/bob": {roles: ["a-principal-role"]}}'
@@ -199,7 +199,7 @@ def test_a_caller_without_any_role_is_given_a_place_for_one() -> None:
     world = World()
     world.catalog.roles.clear()
     table = world.table(given={})
-    state = PolicyState(rev="r", epoch=1, catalogs=[world.catalog], principals={"corp/bob": ()})
+    state = PolicyState(rev="r", epoch=1, catalogs={"lake": world.catalog}, principals={"corp/bob": ()})
     deny = Deny(Reason.NO_READ_DATA, "", table.id)
     told = suggest(state, world.catalog, Subject.of(BOB), deny, request(key=KEY))
     assert told == ('give it a role in the catalog: principal_roles: {"a-principal-role": {"lake": ["a-role"]}}')

@@ -6,7 +6,8 @@ import pytest
 
 from signproxy.errors import Reason
 from signproxy.model import Allow, Deny
-from signproxy.policy.catalog import Overlap, Overwrite
+from signproxy.policy.catalog import Overlap
+from signproxy.policy.table import Overwrite
 from signproxy.s3.operation import Access, Operation
 from signproxy.s3.request import S3Request
 from tests.policy.world import World, request

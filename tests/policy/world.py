@@ -6,20 +6,11 @@ from collections.abc import Mapping
 
 from signproxy.errors import Reason
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Ceiling, Deny, Principal, Subject, TableId
-from signproxy.policy.catalog import (
-    Catalog,
-    MetadataLevel,
-    Namespace,
-    Overlap,
-    Overwrite,
-    Place,
-    Table,
-    TableBinding,
-    TableSettings,
-)
+from signproxy.policy.catalog import Catalog, Overlap, TableBinding
 from signproxy.policy.decide import decide
 from signproxy.policy.privileges import mask_of
 from signproxy.policy.state import PolicyState
+from signproxy.policy.table import MetadataLevel, Namespace, Overwrite, Place, Table, TableSettings
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import ObjectRef, S3Request
 from signproxy.s3.storage import Storage, StorageKind, aws_endpoints
@@ -87,7 +78,7 @@ class World:
         self.state = PolicyState(
             rev="r1",
             epoch=1,
-            catalogs=[self.catalog],
+            catalogs={"lake": self.catalog},
             remote_signing=True,
             principals={"corp/alice": ("analysts",)},
             principal_roles={"analysts": {"lake": frozenset({ROLE})}, "loaders": {"lake": frozenset({OTHER_ROLE})}},

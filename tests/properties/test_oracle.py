@@ -134,7 +134,8 @@ def _segments_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _buckets_unchecked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(judge, "_outside", lambda *_: None)
+    for contains in ("contains_key", "contains_prefix"):
+        patch.setattr(judge, contains, lambda *_: True)
 
 
 def _sources_unchecked(patch: pytest.MonkeyPatch) -> None:
@@ -142,7 +143,8 @@ def _sources_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _metadata_unchecked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(judge, "_closed", lambda *_: None)
+    for refuse in ("refuse_key", "refuse_prefix"):
+        patch.setattr(judge, refuse, lambda *_: None)
 
 
 def _privileges_unchecked(patch: pytest.MonkeyPatch) -> None:

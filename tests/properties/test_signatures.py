@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.explain import explain
-from signproxy.server.api.message import read_message
+from signproxy.gate.request import AskedFor
 from signproxy.server.api.routes import find_route
+from signproxy.signing.sign_way import read_message
 from tests.properties.drafts import Draft, drafts, wild
 from tests.properties.world import (
     ALL_GRANTS,
@@ -42,8 +43,8 @@ def _over(strategy: st.SearchStrategy[Draft], check: Callable[[Signed], None]) -
         seen["drawn"] += 1
         if isinstance(outcome, Signed):
             seen["signed"] += 1
-            assert outcome.passage.request is not None
-            seen[outcome.passage.request.operation.s3_name] += 1
+            assert outcome.judgement.request is not None
+            seen[outcome.judgement.request.operation.s3_name] += 1
             check(outcome)
 
     each()
@@ -90,7 +91,7 @@ def test_any_path_and_any_bytes_are_refused(who: str, path: str, raw: bytes) -> 
 async def _explained(draft: Draft) -> Reason:
     route = find_route(draft.path)
     message = read_message(draft.raw)
-    return (await explain(gate_of(), subject_of(draft.who), route.address, route.target, message)).reason
+    return (await explain(gate_of(), subject_of(draft.who), AskedFor(route.address, route.target, message))).reason
 
 
 def test_explain_says_what_the_gate_said() -> None:

@@ -9,21 +9,21 @@ from typing import Any
 
 import msgspec
 
-from signproxy.audit.event import Kind
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
 from signproxy.gate.gate import Gate
-from signproxy.gate.passage import Passage
-from signproxy.inventory.declared.source import MemoryPolicySource
-from signproxy.inventory.resolver import PolicyResolver
-from signproxy.model import Allow, NamedTable, Principal, Subject
+from signproxy.gate.judgement import Judgement
+from signproxy.gate.request import AskedFor
+from signproxy.model import NamedTable, Principal, Subject
 from signproxy.policy.state import PolicyState
-from signproxy.server.api.message import read_message
 from signproxy.server.api.routes import Route, find_route
 from signproxy.signing.sign import RequestSigner
-from tests.coroutines import finished
-from tests.product import ACCESS_KEY, SECRET
+from signproxy.signing.sign_way import read_message
+from tests.coroutines import driven
+from tests.gate.cases import judged, verdict_of
+from tests.policies import MemoryPolicySource
 from tests.properties.store import Touch, Use, touched
+from tests.rooms import ACCESS_KEY, SECRET, gate_over
 from tests.verifier import as_java, as_pyiceberg, verify
 
 NOW = 1_800_000_000.0
@@ -197,10 +197,10 @@ def subject_of(who: str) -> Subject:
     return Subject.of(Principal(f"static/{who}", "static", who, 4e9))
 
 
+@cache
 def gate_of(grants: frozenset[int] = ALL_GRANTS) -> Gate:
     """Return the gate over the policy with some of the grants; the operator accepted the unsafe storage."""
-    state = state_of(grants)
-    return Gate(lambda: state, PolicyResolver(), frozenset({"minio"}))
+    return gate_over(state_of(grants), frozenset({"minio"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class Signed:
     route: Route
     message: dict[str, Any]
     answer: dict[str, Any]
-    passage: Passage
+    judgement: Judgement
 
 
 _GATE = gate_of()
@@ -221,18 +221,19 @@ _CREDENTIALS = Credentials(ACCESS_KEY, SECRET)
 
 def attempt(who: str, path: str, raw: bytes, gate: Gate = _GATE) -> Signed | Refused:
     """Ask as a caller of a route does, with the bytes of a sign request; anything but these two fails the test."""
-    passage = Passage(Kind.SIGN, EVENT, "", "", "", gate.state)
     subject = subject_of(who)
     try:
         route = find_route(path)
         message = read_message(raw)
-        allow = finished(gate.judge(passage, subject, route.address, route.target, message))
     except Refused as refused:
         return refused
-    assert isinstance(allow, Allow)
-    assert passage.request is not None
-    signed = _SIGNER.sign(allow, passage.request, _CREDENTIALS, event_id=EVENT, now=NOW)
-    return Signed(who, route, msgspec.to_builtins(message), msgspec.to_builtins(signed), passage)
+    judgement = driven(judged(gate, subject, AskedFor(route.address, route.target, message)))
+    allow = verdict_of(judgement)
+    if isinstance(allow, Refused):
+        return allow
+    assert judgement.request is not None
+    signed = _SIGNER.sign(allow, judgement.request, _CREDENTIALS, event_id=EVENT, now=NOW)
+    return Signed(who, route, msgspec.to_builtins(message), msgspec.to_builtins(signed), judgement)
 
 
 def check_signed(signed: Signed) -> None:
@@ -248,7 +249,7 @@ _STAMP = re.compile(f"[?&]x-signproxy-id={EVENT}")
 def check_uri(signed: Signed) -> None:
     """Fail unless the answered uri is the client's own, byte for byte, with the stamp at its end where it is on."""
     given, answered = signed.message["uri"], signed.answer["uri"]
-    request = signed.passage.request
+    request = signed.judgement.request
     assert request is not None
     assert answered.startswith(given)
     added = answered[len(given) :]
@@ -273,7 +274,7 @@ def check_contained(signed: Signed) -> None:
     message = signed.message
     touches, _ = touched(message["method"], signed.answer["uri"], message["headers"], message.get("body"))
     assert touches
-    catalog = signed.passage.catalog
+    catalog = signed.judgement.catalog
     assert catalog in CATALOGS
     for number, touch in enumerate(touches):
         owners = [table for table in TABLES if table.catalog == catalog and table.meets(touch)]

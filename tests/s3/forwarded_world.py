@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.forwarded import Forwardable, ForwardWire, classify_forwarded
+from signproxy.s3.forward_wire import ForwardWire
+from signproxy.s3.forwarded import Forwardable, classify_forwarded
 from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 from signproxy.s3.storage import Storage
 from tests.s3.world import KEY, MINIO

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signproxy.s3.answers import delete_document
 from signproxy.s3.bulk_delete import BulkDelete, DeletedObject, DeleteRules, read_bulk_delete
-from signproxy.s3.delete_document import delete_document
 
 _ROOT = b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
 _ANY = DeleteRules(check=lambda _: None, conditions=True, written_anew=True)

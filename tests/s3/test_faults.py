@@ -10,7 +10,8 @@ from signproxy.errors import Reason, Refused
 from signproxy.s3.aws_chunked import ChunkedPayload, UnsignedWatch
 from signproxy.s3.codes import s3_answer
 from signproxy.s3.copy_source import parse_copy_source
-from signproxy.s3.forwarded import ForwardWire, classify_forwarded, service_operation
+from signproxy.s3.forward_wire import ForwardWire, service_operation
+from signproxy.s3.forwarded import classify_forwarded
 from signproxy.s3.operation import Operation
 from signproxy.s3.payload import Payload, PayloadMode, payload_of
 from tests.s3.forwarded_world import ALL, TABLE, asked
@@ -197,7 +198,7 @@ def test_ways_to_buckets_are_kept_in_bounds() -> None:
     """Where clients make their own buckets, their names would fill the memory."""
     from signproxy.s3 import forwarded
 
-    for number in range(forwarded._OUTBOUNDS_KEPT + 10):
+    for number in range(forwarded._BUCKETS_KEPT + 10):
         found = classify_forwarded(MINIO, asked("GET", "k", bucket=f"made-{number}"), ALL)
         assert found.request.bucket == f"made-{number}"
-    assert len(forwarded._outbounds) <= forwarded._OUTBOUNDS_KEPT
+    assert len(forwarded._buckets) <= forwarded._BUCKETS_KEPT

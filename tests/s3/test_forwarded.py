@@ -14,16 +14,8 @@ from msgspec.structs import replace
 from signproxy.errors import Reason, Refused
 from signproxy.s3.bulk_delete import read_bulk_delete
 from signproxy.s3.codes import s3_answer
-from signproxy.s3.forwarded import (
-    FORWARDED,
-    Forwardable,
-    decoded_key,
-    is_bulk_delete,
-    key_check,
-    list_prefix,
-    service_operation,
-    spellings,
-)
+from signproxy.s3.forward_wire import decoded_key, is_bulk_delete, list_prefix, service_operation
+from signproxy.s3.forwarded import FORWARDED, Forwardable, key_check, spellings
 from signproxy.s3.operation import Operation
 from signproxy.s3.payload import Carriage, PayloadMode
 from signproxy.s3.request import ObjectRef

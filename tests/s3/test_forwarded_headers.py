@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3 import forwarded_headers
+from signproxy.s3 import forwarded, forwarded_headers
 from signproxy.s3.codes import s3_answer
-from signproxy.s3.forwarded import ForwardWire
+from signproxy.s3.forward_wire import ForwardWire
 from signproxy.s3.rules import OperationsAllowed, Rules
 from signproxy.s3.storage import OptIns
 from tests.s3.forwarded_world import ALL, OBJECT, TABLE, asked, outcome, passes
@@ -38,6 +38,18 @@ def test_headers_go_on_as_they_were_spelled() -> None:
         ("x-amz-meta-color", "a b"),
         ("x-amz-user-agent", "aws-sdk-js/3"),
     )
+
+
+@pytest.mark.parametrize("headers", ({}, {"User-Agent": "x", "Range": "bytes=0-1", "If-None-Match": "*"}))
+@pytest.mark.parametrize("method", ("GET", "PUT"))
+def test_headers_that_are_only_handed_on_say_what_is_taken_for_granted(method: str, headers: dict[str, str]) -> None:
+    """They are not read for what they say: a body or a signature would be another than the one of the headers."""
+    wire = asked(method, headers=headers)
+    read = forwarded_headers.read_forwarded(wire.headers, wire.names, OperationsAllowed.ALL)
+    operation = passes(wire, ALL).request.operation
+    assert not read.plan.signed
+    assert not read.plan.places
+    assert forwarded._said(read, wire, operation, MINIO) == (operation, forwarded._NOT_SAID)
 
 
 _DROPPED = (

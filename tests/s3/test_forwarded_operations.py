@@ -6,9 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
-from signproxy.s3.forwarded import ForwardWire, service_operation
+from signproxy.s3.forward_wire import ForwardWire, service_operation
+from signproxy.s3.forwarded_operations import find_forwarded
 from signproxy.s3.operation import Access, Operation
+from signproxy.s3.operations import BARE, Level
 from signproxy.s3.request import S3Request
+from signproxy.s3.rules import OperationsAllowed
 from signproxy.s3.storage import OptIns
 from tests.s3.forwarded_world import ALL, OBJECT, TABLE, asked, outcome, passes
 from tests.s3.operation_rows import ROWS, Row
@@ -31,6 +34,13 @@ def wire_of(row: Row) -> ForwardWire:
         row.headers if row.operation != "RenameObject" else {},
         body=_DELETE if row.operation == "DeleteObjects" else None,
     )
+
+
+@pytest.mark.parametrize("allowed", OperationsAllowed)
+@pytest.mark.parametrize("method", BARE)
+def test_a_key_without_a_query_is_what_the_tables_say_of_it(method: str, allowed: OperationsAllowed) -> None:
+    """Nearly every request is not looked up in them: it would be another operation than that of its shape."""
+    assert find_forwarded(method, Level.OBJECT, {}, allowed, OptIns()) == (BARE[method], "")
 
 
 _BUCKETS_OWN = [row for row in ROWS if row.level != "service"]

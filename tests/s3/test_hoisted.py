@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.s3.forwarded import Forwardable, Rules
+from signproxy.s3.forwarded import Forwardable
 from signproxy.s3.hoisted import beside, parted, with_hoisted
 from signproxy.s3.operation import Operation
 from signproxy.s3.payload import PayloadMode
+from signproxy.s3.rules import Rules
 from tests.s3.forwarded_world import ALL, OBJECT, TABLE, asked, outcome, passes
 
 CHECKSUM = (("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "CRC32"))

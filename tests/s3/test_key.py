@@ -101,7 +101,7 @@ def test_the_longest_key_of_s3_passes_and_one_byte_more_does_not() -> None:
 
 @given(st.text(min_size=1, max_size=40))
 def test_the_quick_look_and_the_exact_one_agree(key: str) -> None:
-    """The fast path must never let through what the rules refuse."""
+    """The quick way must never let through what the rules refuse."""
     forbidden = any(
         ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F or c in "\u2028\u2029\\" or 0xD800 <= ord(c) <= 0xDFFF for c in key
     )

@@ -72,4 +72,7 @@ def test_a_region_has_its_own_host() -> None:
 )
 def test_the_path_carries_the_bucket_only_in_path_style(style: Style, key: str, path: str) -> None:
     """A bucket that stands in host and path is a key that begins with its name."""
-    assert Outbound("http", "h", "h", style).path("b", key) == path
+    way = Outbound("http", "h", "h", style)
+    assert way.path("b", key) == path
+    if key:
+        assert way.folder("b") + key == path

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from typing import TypeVar
 
+from signproxy.s3.storage import S3Endpoint
 from signproxy.telemetry.neutralise import neutralise
+
+T = TypeVar("T")
 
 MAX_LINES = 20
 """What fits on a screen beside the question."""
@@ -22,8 +28,6 @@ _MAX_NAME = 200
 
 class Notes:
     """Changes in the order in which they were noted; those that are alike make one line."""
-
-    __slots__ = ("_beyond", "_groups")
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], _Group] = {}
@@ -44,6 +48,30 @@ class Notes:
         if len(group.examples) < MAX_EXAMPLES:
             group.examples.append((str(name), detail()))
 
+    def compare(self, kind: str, name: object, old: object, new: object, fields: Iterable[str]) -> None:
+        """Note each of these fields in which two values differ."""
+        for field in fields:
+            before, after = getattr(old, field), getattr(new, field)
+            if before != after:
+                self.add(kind, name, f": {field} {shown(before)} -> {shown(after)}")
+
+    def both(
+        self,
+        kind: str,
+        old: Mapping[str, T],
+        new: Mapping[str, T],
+        named: Callable[[str], object] = str,
+        detail: Callable[[T], str] = lambda _: "",
+    ) -> Iterator[tuple[str, T, T]]:
+        """Note what is in one of two states alone, and yield what is in both, those of the old one first."""
+        for name in {**old, **new}:
+            if name not in old:
+                self.add(kind, named(name), "added", partial(detail, new[name]))
+            elif name not in new:
+                self.add(kind, named(name), "removed", partial(detail, old[name]))
+            else:
+                yield name, old[name], new[name]
+
     def lines(self) -> tuple[str, ...]:
         """Return the changes, and how many there are beyond MAX_LINES."""
         groups = list(self._groups.items())
@@ -55,6 +83,19 @@ class Notes:
             counts = ", ".join(_counted(count, kind) for kind, count in beyond.items())
             told.append(f"and more changes: {counts}")
         return tuple(told)
+
+
+def shown(value: object) -> str:
+    """Return a value as an operator writes it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case Enum():
+            return str(value.value)
+        case S3Endpoint():
+            return f"{value.scheme}://{value.authority} ({', '.join(style.value for style in value.styles)})"
+        case _:
+            return f"'{value}'"
 
 
 class _Group:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
 from signproxy.inventory.changes.notes import Notes
-from signproxy.model import NAMESPACE_SEPARATOR
-from signproxy.policy.catalog import Catalog, Grants, Table, TableSettings
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.location import Location
 from signproxy.policy.privileges import names_of
+from signproxy.policy.table import Grants, Table, TableSettings
 
 _MAX_REMEMBERED = 10_000
 """Pairs of settings, and of grants, whose difference is kept; some hundred bytes each."""
-
-_GrantsPair = tuple[int, int, int, int]
 
 
 def compare_tables(old: Catalog, new: Catalog, notes: Notes) -> None:
@@ -39,15 +37,8 @@ def compare_tables(old: Catalog, new: Catalog, notes: Notes) -> None:
             notes.add("table", after.id, "added", partial(_location, after))
 
 
-def dotted_in(catalog: Catalog, namespace: str) -> str:
-    """Return the full name of a namespace as people write it."""
-    return ".".join((catalog.name, *namespace.split(NAMESPACE_SEPARATOR)))
-
-
 class GrantChanges:
     """What was granted and revoked between two states of a catalog, whose roles may have other ids in each."""
-
-    __slots__ = ("_new", "_old", "_same_ids")
 
     def __init__(self, old: Catalog, new: Catalog) -> None:
         self._old = old.roles
@@ -81,16 +72,13 @@ class GrantChanges:
 class _Comparison:
     """Compares tables of two states. Values that tables share are compared once, and known by identity then."""
 
-    __slots__ = ("_changes", "_new", "_notes", "_pairs", "_same_grants", "_same_settings", "_settings")
-
     def __init__(self, old: Catalog, new: Catalog, notes: Notes) -> None:
         self._notes = notes
         self._changes = GrantChanges(old, new)
         # Id of a value of the old state -> the value of the new state that says the same.
         self._same_settings: dict[int, TableSettings] = {}
         self._same_grants: dict[int, Grants] = {}
-        self._settings: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._pairs: dict[_GrantsPair, tuple[str, ...]] = {}
+        self._pairs: dict[tuple[int, ...], tuple[str, ...]] = {}
 
     def compare(self, old: Table, new: Table) -> None:
         """Note what differs between two tables of one name."""
@@ -127,39 +115,36 @@ class _Comparison:
         """Return what many tables may have in common; their places are compared one by one."""
         if self._same_settings.get(id(old)) is new:
             return ()
-        pair = (id(old), id(new))
-        found = self._settings.get(pair)
-        if found is None:
-            found = tuple(
-                f": {name} {before} -> {after}"
-                for name, before, after in (
-                    ("storage", f"'{old.storage}'", f"'{new.storage}'"),
-                    ("metadata", old.metadata.value, new.metadata.value),
-                    ("overwrite", old.overwrite.value, new.overwrite.value),
-                )
-                if before != after
-            )
-            if old == new:
-                self._same_settings[id(old)] = new
-            if len(self._settings) >= _MAX_REMEMBERED:
-                self._settings.clear()
-            self._settings[pair] = found
-        return found
+        if old == new:
+            self._same_settings[id(old)] = new
+        return self._remembered((id(old), id(new)), partial(_settings_between, old, new))
 
     def _grants_changes(self, old: Table, new: Table) -> tuple[str, ...]:
         if self._same_grants.get(id(old.grants)) is new.grants:
             return ()
         pair = (id(old.grants), id(new.grants), id(old.namespace), id(new.namespace))
+        above = old.namespace.grants, new.namespace.grants
+        found = self._remembered(pair, partial(self._changes.between, old.grants, new.grants, *above))
+        if not found and self._changes.alike(old.grants, new.grants):
+            self._same_grants[id(old.grants)] = new.grants
+        return found
+
+    def _remembered(self, pair: tuple[int, ...], compare: Callable[[], Iterable[str]]) -> tuple[str, ...]:
         found = self._pairs.get(pair)
         if found is None:
-            if self._changes.alike(old.grants, new.grants):
-                self._same_grants[id(old.grants)] = new.grants
-                return ()
-            found = tuple(self._changes.between(old.grants, new.grants, old.namespace.grants, new.namespace.grants))
             if len(self._pairs) >= _MAX_REMEMBERED:
                 self._pairs.clear()
-            self._pairs[pair] = found
+            found = self._pairs[pair] = tuple(compare())
         return found
+
+
+def _settings_between(old: TableSettings, new: TableSettings) -> Iterator[str]:
+    if old.storage != new.storage:
+        yield f": storage '{old.storage}' -> '{new.storage}'"
+    if old.metadata is not new.metadata:
+        yield f": metadata {old.metadata.value} -> {new.metadata.value}"
+    if old.overwrite is not new.overwrite:
+        yield f": overwrite {old.overwrite.value} -> {new.overwrite.value}"
 
 
 def _by_name(grants: Grants, roles: dict[int, str]) -> dict[str, int]:

@@ -11,12 +11,12 @@ import msgspec
 
 from signproxy.documents import MAX_FINDINGS, decode, load_yaml, path_of
 from signproxy.errors import DocumentInvalid, Finding
+from signproxy.inventory.declared.catalogs import Documents
 from signproxy.inventory.declared.document import PolicyDocument, TableEntry
 from signproxy.inventory.declared.draft import PolicyDraft
 from signproxy.inventory.declared.findings import Findings
-from signproxy.inventory.declared.ndjson import read_inventory
 from signproxy.inventory.declared.overlap import overlaps, settle
-from signproxy.inventory.declared.snapshot import Snapshot
+from signproxy.inventory.declared.snapshot import FileSnapshot, read_inventory
 from signproxy.inventory.declared.volumes import misplaced
 from signproxy.model import TableId
 from signproxy.policy.state import PolicyState
@@ -25,13 +25,13 @@ from signproxy.s3.storage import Storage
 REV_LENGTH = 16
 """Hexadecimal digits of a revision: 64 bits tell any two policies of an installation apart."""
 
-_Documents = list[tuple[str, PolicyDocument]]
-
 CheckBindings = Callable[[Mapping[str, Storage]], Iterable[Finding]]
 """Say which storages of a policy the operator's settings bind to no credentials, or not to their endpoints."""
 
 
-def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings, single_issuer: bool) -> PolicyState:
+def build_state(
+    snapshot: FileSnapshot, *, epoch: int, check_bindings: CheckBindings, single_issuer: bool
+) -> PolicyState:
     """Return the state that the files declare. Raise PolicyInvalid with every fault that was found, OSError."""
     findings = Findings()
     digest = hashlib.sha256()
@@ -68,7 +68,7 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
     return PolicyState(
         rev=digest.hexdigest()[:REV_LENGTH],
         epoch=epoch,
-        catalogs=catalogs,
+        catalogs={catalog.name: catalog for catalog in catalogs},
         remote_signing=draft.remote_signing,
         default_catalog=draft.default_catalog,
         principals=draft.principals,
@@ -79,7 +79,7 @@ def build_state(snapshot: Snapshot, *, epoch: int, check_bindings: CheckBindings
     )
 
 
-def _documents(snapshot: Snapshot, findings: Findings) -> _Documents:
+def _documents(snapshot: FileSnapshot, findings: Findings) -> Documents:
     documents = []
     contents = snapshot.documents()
     for file, content in contents:
@@ -99,7 +99,7 @@ def _documents(snapshot: Snapshot, findings: Findings) -> _Documents:
     return documents
 
 
-def _inventories(snapshot: Snapshot, documents: _Documents, findings: Findings) -> Iterator[str]:
+def _inventories(snapshot: FileSnapshot, documents: Documents, findings: Findings) -> Iterator[str]:
     """Yield each inventory that can be opened, once."""
     seen: set[str] = set()
     for file, document in documents:
@@ -118,7 +118,7 @@ def _inventories(snapshot: Snapshot, documents: _Documents, findings: Findings) 
 
 
 def _located(
-    snapshot: Snapshot, documents: _Documents, draft: PolicyDraft, clashing: list[tuple[TableId, str]]
+    snapshot: FileSnapshot, documents: Documents, draft: PolicyDraft, clashing: list[tuple[TableId, str]]
 ) -> Iterator[Finding]:
     """Yield the findings with the place of each table, which is looked up only now: a million need no place."""
     problems: dict[TableId, list[str]] = {}
@@ -135,7 +135,7 @@ def _located(
             yield from (Finding(file, path, f"table {str(table_id)!r}: {what}") for what in problems[table_id])
 
 
-def _lines(snapshot: Snapshot, documents: _Documents) -> Iterator[tuple[str, str, TableEntry]]:
+def _lines(snapshot: FileSnapshot, documents: Documents) -> Iterator[tuple[str, str, TableEntry]]:
     for _, document in documents:
         for name in document.inventories:
             with snapshot.inventory(name) as stream:

@@ -11,19 +11,19 @@ from signproxy.inventory.declared.document import CatalogEntry, NamespaceName, T
 from signproxy.inventory.declared.findings import MAX_COMPARED, EntryInvalid, near
 from signproxy.inventory.declared.volumes import volume_of
 from signproxy.model import NAMESPACE_SEPARATOR, TableId
-from signproxy.policy.catalog import (
+from signproxy.policy.catalog import Catalog, Listing
+from signproxy.policy.location import Location, LocationInvalid, parse_location, parse_root
+from signproxy.policy.table import (
     NO_GRANTS,
-    Catalog,
     Grants,
+    MetadataLevel,
     Namespace,
     Overwrite,
     Place,
     Table,
     TableSettings,
+    table_key,
 )
-from signproxy.policy.learning import Listing
-from signproxy.policy.location import Location, LocationInvalid, parse_location, parse_root
-from signproxy.policy.table import MetadataLevel, table_key
 from signproxy.s3.storage import Storage
 
 METADATA_PATH = "write.metadata.path"

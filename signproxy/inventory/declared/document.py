@@ -6,9 +6,9 @@ from enum import Enum
 
 import msgspec
 
-from signproxy.policy.catalog import CatalogKind, MetadataLevel, Overlap, Overwrite, TableBinding
-from signproxy.policy.learning import Authorizer, TablesFrom
-from signproxy.s3.forwarded import KeyRules, OperationsAllowed
+from signproxy.policy.catalog import Authorizer, CatalogKind, Overlap, TableBinding, TablesFrom
+from signproxy.policy.table import MetadataLevel, Overwrite
+from signproxy.s3.rules import KeyRules, OperationsAllowed
 from signproxy.s3.storage import OptIns, Stamp, StorageKind, Style
 
 CATALOG_SWITCH = "polaris.config.remote-signing.enabled"

@@ -23,8 +23,6 @@ class EntryInvalid(ValueError):
 class Findings:
     """The faults so far; the last one that is taken ends the work."""
 
-    __slots__ = ("_found",)
-
     def __init__(self) -> None:
         self._found: list[Finding] = []
 
@@ -39,10 +37,33 @@ class Findings:
             if len(self._found) >= MAX_FINDINGS:
                 self.check()
 
+    def of(self, file: str, path: str) -> _Entry:
+        """Return the context in which an entry is used: EntryInvalid is taken for a fault at this place."""
+        return _Entry(self, file, path)
+
     def check(self) -> None:
         """Raise PolicyInvalid if there is any fault: nothing of a policy with a fault takes effect."""
         if self._found:
             raise PolicyInvalid(self._found)
+
+
+class _Entry:
+    """A place in a file. A class of its own: of a million entries each has one."""
+
+    __slots__ = ("_file", "_findings", "_path")
+
+    def __init__(self, findings: Findings, file: str, path: str) -> None:
+        self._findings = findings
+        self._file = file
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, fault: BaseException | None, __: object) -> bool:
+        if not isinstance(fault, EntryInvalid):
+            return False
+        self._findings.add(self._file, ".".join(filter(None, (self._path, fault.key))), fault.problem)
+        return True
 
 
 def near(name: str, known: Collection[str]) -> str:

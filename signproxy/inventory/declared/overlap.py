@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, permutations
 
 from signproxy.model import TableId
-from signproxy.policy.catalog import Catalog, Overlap, Place
+from signproxy.policy.catalog import Catalog, Overlap
+from signproxy.policy.table import Place
+from signproxy.s3.storage import Storage
 
 
 def overlaps(catalogs: Sequence[Catalog]) -> Iterator[tuple[TableId, str]]:
@@ -46,8 +48,11 @@ def beside(catalog: Catalog, catalogs: Iterable[Catalog]) -> Iterator[Catalog]:
 def is_shared(bucket: str, catalog: Catalog, other: Catalog) -> bool:
     """Whether a bucket's name means the same bucket in both catalogs: one storage, or one address."""
     first, second = catalog.storage_of(bucket), other.storage_of(bucket)
-    if first is None or second is None:
-        return False
+    return first is not None and second is not None and meet(first, second)
+
+
+def meet(first: Storage, second: Storage) -> bool:
+    """Whether two storages have an address in common."""
     addresses = {endpoint.authority for endpoint in first.endpoints}
     return any(endpoint.authority in addresses for endpoint in second.endpoints)
 
@@ -66,11 +71,8 @@ def listed_at(catalog: Catalog, place: Place, own: TableId) -> TableId | None:
     """Return another table for which the policy lists a place that meets this one."""
     if catalog.learning is None:
         return None
-    reserved = catalog.learning.reserved
-    for listing in (*reserved.over(place.bucket, place.prefix), *reserved.below(place.bucket, place.prefix)):
-        if listing.id != own:
-            return listing.id
-    return None
+    met = catalog.learning.reserved.meeting(place.bucket, place.prefix)
+    return next((listing.id for listing in met if listing.id != own), None)
 
 
 def _across(catalog: Catalog, other: Catalog) -> Iterator[tuple[TableId, str]]:

@@ -1,16 +1,23 @@
-"""Read the files of a policy as they stood at one moment, however they are replaced meanwhile."""
+"""Read the files of a policy as they stood at one moment, however they are replaced meanwhile.
+
+An inventory is read line by line: a million tables or grants without holding more than one piece of the file.
+"""
 
 from __future__ import annotations
 
-import io
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import BinaryIO, TypeVar, cast
 
+import msgspec
+
+from signproxy.documents import decode
 from signproxy.documents.files import ATTEMPTS, FileState, directory_behind, open_regular, read_together, state_of
-from signproxy.errors import Finding, PolicyInvalid
+from signproxy.errors import DocumentInvalid, Finding, PolicyInvalid
+from signproxy.inventory.declared.document import InventoryLine
+from signproxy.inventory.declared.findings import Findings
 
 T = TypeVar("T")
 
@@ -26,43 +33,6 @@ MAX_MENTION_BYTES = 64 * 1024
 # A list in brackets, or one name a line. Whatever else it takes for a name is a file that does not exist.
 _MENTION = re.compile(rb"""inventories["']?[ \t]*:\s*(\[[^\]]*|(?:-[^\n]*(?:\n\s*|$))+)""")
 _MENTIONED = re.compile(rb"""[^\s\0,\[\]"'#-][^\s\0,\[\]"'#]*""")
-
-
-class Snapshot(Protocol):
-    """The files of a policy."""
-
-    def documents(self) -> list[tuple[str, bytes]]:
-        """Return name and content of each policy file, in the order of their names."""
-        ...
-
-    def has(self, name: str) -> bool:
-        """Whether a file of this name lies beside the policy files."""
-        ...
-
-    def inventory(self, name: str) -> BinaryIO:
-        """Open an inventory that lies beside the policy files. Raise OSError."""
-        ...
-
-
-class MemorySnapshot:
-    """Files that only exist in memory."""
-
-    __slots__ = ("_files",)
-
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._files = dict(files)
-
-    def documents(self) -> list[tuple[str, bytes]]:
-        """Return name and content of each policy file, in the order of their names."""
-        return [(name, content) for name, content in sorted(self._files.items()) if name.endswith(_ENDINGS)]
-
-    def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
-        return name in self._files
-
-    def inventory(self, name: str) -> BinaryIO:
-        """Open a file."""
-        return io.BytesIO(self._files[name])
 
 
 class FileSnapshot:
@@ -106,7 +76,7 @@ class FileSnapshot:
         return file
 
 
-def read_consistently(path: Path, read: Callable[[Snapshot], T]) -> T:
+def read_consistently(path: Path, read: Callable[[FileSnapshot], T]) -> T:
     """Return what `read` makes of the files, reading again where they changed meanwhile.
 
     Raise PolicyInvalid: what `read` found, or that the files cannot be read or do not come to rest.
@@ -161,3 +131,54 @@ def _listed(path: Path) -> tuple[Path, tuple[str, ...]]:
     base = directory_behind(path)
     names = (entry.name for entry in base.iterdir() if entry.name.endswith(_ENDINGS) and not entry.name.startswith("."))
     return base, tuple(sorted(names))
+
+
+MAX_LINE = 1 << 20
+"""Bytes of a line: a table with a thousand properties fits many times over."""
+
+_PIECE = 1 << 18
+"""Bytes read at a time; reading lets other threads run."""
+
+# To the type checker a union is no type.
+_KIND = cast("type[InventoryLine]", InventoryLine)
+_decode = msgspec.json.Decoder(InventoryLine).decode
+
+
+def read_inventory(
+    file: str, stream: BinaryIO, digest: Callable[[bytes], None], findings: Findings
+) -> Iterator[tuple[int, InventoryLine]]:
+    """Yield number and content of each line that is sound; show every byte to `digest`."""
+    number = 0
+    rest = b""
+    while piece := stream.read(_PIECE):
+        digest(piece)
+        lines = (rest + piece).split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            number += 1
+            if line and not line.isspace():
+                yield from _line(file, number, line, findings)
+        if len(rest) > MAX_LINE:
+            findings.add(file, f"line {number + 1}", f"longer than {MAX_LINE} bytes")
+            return
+    if rest and not rest.isspace():
+        yield from _line(file, number + 1, rest, findings)
+
+
+def _line(file: str, number: int, line: bytes, findings: Findings) -> Iterator[tuple[int, InventoryLine]]:
+    try:
+        yield number, _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        findings.extend(_explain(file, number, line, str(error)).findings)
+
+
+def _explain(file: str, number: int, line: bytes, problem: str) -> DocumentInvalid:
+    """Say what is wrong with a line, as for an entry of a policy file."""
+    path = f"line {number}"
+    try:
+        decode(_KIND, msgspec.json.decode(line), file=file, path=path)
+    except DocumentInvalid as invalid:
+        return invalid
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    return DocumentInvalid([Finding(file, path, problem)])

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from signproxy.inventory.declared.document import VolumeEntry
 from signproxy.inventory.declared.findings import EntryInvalid, near
-from signproxy.inventory.declared.overlap import is_shared
+from signproxy.inventory.declared.overlap import is_shared, meet
 from signproxy.model import VolumeId
-from signproxy.policy.catalog import Catalog, Overwrite
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.location import LocationInvalid, parse_location
+from signproxy.policy.table import Overwrite
 from signproxy.policy.volume import Volume
-from signproxy.s3.forwarded import OperationsAllowed, Rules
-from signproxy.s3.storage import Storage
+from signproxy.s3.rules import OperationsAllowed, Rules
 
 _PATTERN = re.compile(r"[a-z0-9][a-z0-9.\-]{0,61}\*")
 
@@ -92,7 +92,7 @@ def _patterns_met(patterns: _Placed, catalogs: Sequence[Catalog]) -> Iterator[tu
                 yield volume.id, f"bucket {volume.bucket!r} matches {name!r}, which a storage lists"
         for other_catalog, other in patterns[:number]:
             stores = catalog.storages[volume.storage], other_catalog.storages[other.storage]
-            if _nest(volume.bucket[:-1], other.bucket[:-1]) and _nest(volume.prefix, other.prefix) and _meet(*stores):
+            if _nest(volume.bucket[:-1], other.bucket[:-1]) and _nest(volume.prefix, other.prefix) and meet(*stores):
                 yield volume.id, _met(volume, other)
 
 
@@ -102,11 +102,6 @@ def _met(volume: Volume, other: Volume) -> str:
 
 def _nest(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
-
-
-def _meet(first: Storage, second: Storage) -> bool:
-    addresses = {endpoint.authority for endpoint in first.endpoints}
-    return any(endpoint.authority in addresses for endpoint in second.endpoints)
 
 
 def _tables_met(catalog: Catalog, volumes: _Placed) -> Iterator[tuple[VolumeId, str]]:

@@ -41,8 +41,6 @@ class AlarmKind(Enum):
 class Alarms:
     """Counts every alarm, and logs each of them once in a while."""
 
-    __slots__ = ("_told", "counts")
-
     def __init__(self) -> None:
         self._told: OrderedDict[tuple[TableId, str], float] = OrderedDict()
         self.counts: dict[AlarmKind, int] = dict.fromkeys(AlarmKind, 0)

@@ -11,10 +11,10 @@ from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTabl
 from signproxy.inventory.learned.sighting import Staged
 from signproxy.inventory.learned.vouchers import Recipient
 from signproxy.model import Subject, TableId, Target
-from signproxy.policy.catalog import Catalog, Table
-from signproxy.policy.learning import Authorizer, Learning
-from signproxy.policy.rights import Rights
-from signproxy.policy.standing import Standing
+from signproxy.policy.catalog import Authorizer, Catalog
+from signproxy.policy.reach import mask_at
+from signproxy.policy.rights import Rights, Standing
+from signproxy.policy.table import Table
 from signproxy.s3.request import S3Request
 
 Holder = Table | LearnedTable | PersonalTable
@@ -30,21 +30,33 @@ class SealedContext(Protocol):
 
         It may have to be opened first, so it is read only where it is needed.
         """
-        ...
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
-    """A request to a catalog whose tables are learned, and when it was made."""
+class Asker(msgspec.Struct, frozen=True, gc=False):
+    """The caller with whose token an upstream is asked for the tables of a catalog."""
 
     catalog: Catalog
-    learning: Learning
     subject: Subject
-    target: Target
-    request: S3Request
     rights: Rights | None
     """What the policy itself gives the effective principal."""
     bearer: str
     """The caller's own token."""
+
+    @property
+    def trusts_policy(self) -> bool:
+        """Whether the policy alone says what a caller may do; an upstream's restrictions count all the same."""
+        return self.catalog.authorizer is Authorizer.POLICY
+
+    def mask(self, table: TableId) -> int:
+        """Return what the policy itself lets the caller do with a table."""
+        return 0 if self.rights is None else mask_at(self.catalog, self.rights, table.namespace, table.name)
+
+
+class Asked(Asker, frozen=True, gc=False):
+    """A request to a catalog whose tables are learned, and when it was made."""
+
+    target: Target
+    request: S3Request
     recipient: Recipient | None
     """Whom the upstream answers; None where it is not asked at all."""
     carried: SealedContext | None
@@ -53,18 +65,13 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     @property
     def principal(self) -> str:
         """Who may have staged or dropped a table; empty where the caller acts on another's rights."""
-        return "" if self.subject.delegated else self.subject.caller.name
+        return self.subject.owner
 
     @property
     def who(self) -> str:
         """Whose an upstream's denial is: the principal's, and of this very token where the upstream knows it."""
         name, recipient = self.subject.caller.name, self.recipient
         return name if recipient is None or not recipient.token else f"{name}\0{recipient.token.hex()}"
-
-    @property
-    def trusts_policy(self) -> bool:
-        """Whether the policy alone says what a caller may do; an upstream's restrictions count all the same."""
-        return self.learning.authorizer is Authorizer.POLICY
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):

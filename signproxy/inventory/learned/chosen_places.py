@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
-from signproxy.inventory.learned.claims import Unbelieved, is_operators, place_of
+from signproxy.inventory.learned.claims import Unbelieved, is_listed, is_operators, location_in, place_of
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.model import TableId
-from signproxy.policy.catalog import Catalog, Place
-from signproxy.policy.learning import Learning
-from signproxy.policy.location import Location, LocationInvalid, parse_location, parse_root
-from signproxy.policy.table import table_key
+from signproxy.policy.catalog import Catalog, Learning
+from signproxy.policy.location import Location, LocationInvalid, parse_root
+from signproxy.policy.table import Place, table_key
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _S3 = frozenset({"s3", "s3a", "s3n"})
@@ -35,16 +35,13 @@ class UnvouchedChoice(msgspec.Struct, frozen=True, gc=False):
     """None where it cannot be read: the upstream may read it otherwise, so nothing can vouch for it."""
 
 
-class ChosenPlaces:
+class ChosenPlaces(NamedTuple):
     """Judges by the policy in force and by what is known of the tables."""
 
-    __slots__ = ("_tables",)
-
-    def __init__(self, tables: LearnedTables) -> None:
-        self._tables = tables
+    tables: LearnedTables
 
     def of_table(
-        self, catalog: Catalog, learning: Learning, table: TableId, texts: Iterable[str], principal: str, now: float
+        self, catalog: Catalog, table: TableId, texts: Iterable[str], principal: str, now: float
     ) -> tuple[UnvouchedChoice, ...]:
         """Return the places that were chosen for a table and that neither the policy nor its history vouches for.
 
@@ -55,46 +52,44 @@ class ChosenPlaces:
         for text in texts:
             if not may_be_s3(text):
                 continue
-            location = _read(text)
+            location = location_in(text)
             if location is None:
                 unvouched.append(UnvouchedChoice(text, None))
                 continue
-            found = place_of(catalog, learning, str(location))
-            if isinstance(found, Unbelieved) or is_operators(learning, location):
+            found = place_of(catalog, str(location))
+            if isinstance(found, Unbelieved) or is_operators(catalog.learns, location):
                 continue
-            if not self._is_own(catalog, learning, table, found[1], principal, now):
+            if not self._is_own(catalog, table, found[1], principal, now):
                 unvouched.append(UnvouchedChoice(text, location))
         return tuple(unvouched)
 
-    def _is_own(
-        self, catalog: Catalog, learning: Learning, table: TableId, place: Place, principal: str, now: float
-    ) -> bool:
+    def _is_own(self, catalog: Catalog, table: TableId, place: Place, principal: str, now: float) -> bool:
         """Whether the place is the table's already: declared, listed, known, or staged or dropped by the caller."""
         declared = catalog.table(table.namespace, table.name)
         if declared is not None:
-            return any(_within(place, own) for own in declared.places)
-        listing = learning.listings.get(table_key(table.namespace, table.name))
-        if listing is not None and any(_within(place, own) for own in listing.places):
+            return any(own.holds(place.bucket, place.prefix) for own in declared.places)
+        listing = catalog.learns.listings.get(table_key(table.namespace, table.name))
+        if is_listed(listing, place):
             return True
-        known = self._tables.named(catalog, learning, table.namespace, table.name, now)
+        known = self.tables.named(catalog, table.namespace, table.name, now)
         if known is not None:
-            return _within(place, known.place)
+            return known.place.holds(place.bucket, place.prefix)
         if not principal:
             return False
-        holdings, personal = self._tables.ground.of(catalog.name), self._tables.personal
+        holdings, personal = self.tables.ground.of(catalog.name), self.tables.personal
         staged = holdings.staged.of(table.namespace, table.name, principal, now)
         # What a caller has just dropped it may register again, under any name.
         dropped = holdings.dropped.over(place.bucket, place.prefix, principal, now)
         return any(
-            _within(place, record.place)
+            record.place.holds(place.bucket, place.prefix)
             for record in (
-                *personal.usable_staged(catalog, learning, staged, now),
-                *personal.usable_dropped(catalog, learning, dropped),
+                *personal.usable_staged(catalog, staged, now),
+                *personal.usable_dropped(catalog, dropped),
             )
         )
 
 
-def of_namespace(catalog: Catalog, learning: Learning, texts: Iterable[str]) -> tuple[UnvouchedChoice, ...]:
+def of_namespace(catalog: Catalog, texts: Iterable[str]) -> tuple[UnvouchedChoice, ...]:
     """Return the places that were chosen for a namespace and that the policy does not vouch for.
 
     The upstream puts tables and namespaces below it, so that one around a root counts as well.
@@ -103,10 +98,10 @@ def of_namespace(catalog: Catalog, learning: Learning, texts: Iterable[str]) -> 
     for text in texts:
         if not may_be_s3(text):
             continue
-        location = _read(text, whole_bucket=True)
+        location = _root(text)
         if location is None:
             unvouched.append(UnvouchedChoice(text, None))
-        elif catalog.storage_of(location.bucket) is not None and not is_operators(learning, location):
+        elif catalog.storage_of(location.bucket) is not None and not is_operators(catalog.learns, location):
             unvouched.append(UnvouchedChoice(text, location))
     return tuple(unvouched)
 
@@ -118,7 +113,7 @@ def follows_layout(learning: Learning, reported: str, location: Location, name: 
     there may be another table's. The namespace has to lie below a root: in one that is a root itself, a table that is
     called like another namespace would contain all of its tables.
     """
-    above = _read(reported)
+    above = location_in(reported)
     if above is None or not any(root.contains(above) for root in learning.roots) or not above.contains(location):
         return False
     folder = location.path.removeprefix(above.prefix).partition("/")[0]
@@ -131,12 +126,8 @@ def may_be_s3(text: str) -> bool:
     return scheme is None or scheme[1].lower() in _S3
 
 
-def _read(text: str, *, whole_bucket: bool = False) -> Location | None:
+def _root(text: str) -> Location | None:
     try:
-        return parse_root(text) if whole_bucket else parse_location(text)
+        return parse_root(text)
     except LocationInvalid:
         return None
-
-
-def _within(place: Place, own: Place) -> bool:
-    return place.bucket == own.bucket and place.prefix.startswith(own.prefix)

@@ -12,16 +12,14 @@ from signproxy.errors import Reason
 from signproxy.inventory.declared.overlap import beside, declared_at, is_shared, listed_at
 from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.claims import Unbelieved, place_of, table_of
-from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable
-from signproxy.inventory.learned.personal import PersonalTables
+from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable, PersonalTables
 from signproxy.inventory.learned.registry import Holding, LocationRegistry
 from signproxy.inventory.learned.sighting import TableFacts
 from signproxy.model import TableId
-from signproxy.policy.catalog import Catalog, Overlap, Place, Table, TableSettings
-from signproxy.policy.learning import Learning
+from signproxy.policy.catalog import Catalog, Overlap
 from signproxy.policy.places import PlaceTree
 from signproxy.policy.state import PolicyState
-from signproxy.policy.table import table_key
+from signproxy.policy.table import Place, Table, TableSettings, table_key
 
 AT_MOST = 100_000
 """Learned tables of all catalogs; some 1.5 KiB each."""
@@ -39,8 +37,6 @@ SETTINGS_AT_MOST = 10_000
 class Holdings:
     """What was learned of one catalog."""
 
-    __slots__ = ("by_name", "dropped", "places", "staged")
-
     def __init__(self) -> None:
         self.by_name: dict[str, LearnedTable] = {}
         self.places: PlaceTree[LearnedTable] = PlaceTree()
@@ -55,19 +51,6 @@ class Ground:
     here, so that made-up names find no room, and a forgotten table is asked for again. Emptying all at once instead
     would let the caller that fills it take the places of others.
     """
-
-    __slots__ = (
-        "_at_most",
-        "_beside",
-        "_catalogs",
-        "_recent",
-        "_seen",
-        "_settings",
-        "_state",
-        "forgotten",
-        "registry",
-        "turn",
-    )
 
     def __init__(
         self, state: Callable[[], PolicyState], at_most: int = AT_MOST, registry: LocationRegistry | None = None
@@ -128,7 +111,7 @@ class Ground:
         by_name = self.of(table.id.catalog).by_name
         del by_name[table_key(table.id.namespace, table.id.name)]
         table.id = to
-        table.turn = UNJUDGED
+        table.turn = table.confirmed = UNJUDGED
         by_name[table_key(to.namespace, to.name)] = table
 
     def forget(self, table: LearnedTable) -> None:
@@ -138,14 +121,14 @@ class Ground:
         holdings.places.remove(table.place.bucket, table.place.prefix, table)
         del self._recent[table.serial]
 
-    def judge(self, catalog: Catalog, learning: Learning, table: LearnedTable) -> SightingRefusal | None:
+    def judge(self, catalog: Catalog, table: LearnedTable) -> SightingRefusal | None:
         """Judge a table that is held by the policy in force; one that it does not stand is forgotten."""
         table.turn = self.turn
         table.standing = None
         if catalog.table(table.id.namespace, table.id.name) is not None:
             self.forget(table)
             return SightingRefusal(Reason.TABLE_UNKNOWN, "the policy declares a table of this name", table.id)
-        found = place_of(catalog, learning, str(table.first))
+        found = place_of(catalog, str(table.first))
         if isinstance(found, Unbelieved):
             self.forget(table)
             return SightingRefusal(found.reason, found.detail, table.id)
@@ -154,26 +137,24 @@ class Ground:
         if refusal is not None:
             self.forget(table)
             return refusal
-        table.table = self.made(catalog, learning, table.id, table.facts, table.place)
+        table.table = self.made(catalog, table.id, table.facts, table.place)
         return None
 
-    def judge_personal(
-        self, catalog: Catalog, learning: Learning, record: PersonalTable, *, exclusive: bool
-    ) -> SightingRefusal | None:
+    def judge_personal(self, catalog: Catalog, record: PersonalTable, *, exclusive: bool) -> SightingRefusal | None:
         """Judge a staged or dropped table by the policy in force and by the tables that are held; it stays kept."""
         record.turn = self.turn
-        found = place_of(catalog, learning, str(record.location))
+        found = place_of(catalog, str(record.location))
         if isinstance(found, Unbelieved):
             return SightingRefusal(found.reason, found.detail, record.id)
         record.place = found[1]
         refusal = self.dispute(catalog, record.id, record.place, exclusive=exclusive)
         if refusal is None:
-            record.table = self.made(catalog, learning, record.id, record.facts, record.place)
+            record.table = self.made(catalog, record.id, record.facts, record.place)
         return refusal
 
-    def made(self, catalog: Catalog, learning: Learning, identity: TableId, facts: TableFacts, place: Place) -> Table:
+    def made(self, catalog: Catalog, identity: TableId, facts: TableFacts, place: Place) -> Table:
         """Return the table that decisions are made of; equal settings are one object."""
-        table = table_of(catalog, learning, identity, facts, place)
+        table = table_of(catalog, identity, facts, place)
         return msgspec.structs.replace(table, settings=self._shared(table.settings))
 
     def dispute(
@@ -225,17 +206,16 @@ class Ground:
     def _holder(
         self, catalog: Catalog, place: Place, serial: int | None, former: LearnedTable | None
     ) -> LearnedTable | None:
-        learning = catalog.learning
         holdings = self._catalogs.get(catalog.name)
-        if learning is None or holdings is None:
+        if catalog.learning is None or holdings is None:
             return None
-        for table in _meeting(holdings.places, place):
+        for table in holdings.places.meeting(place.bucket, place.prefix):
             older = serial is None or table.serial < serial
-            if older and table is not former and self._stands(catalog, learning, table):
+            if older and table is not former and self._stands(catalog, table):
                 return table
         return None
 
-    def _stands(self, catalog: Catalog, learning: Learning, table: LearnedTable) -> bool:
+    def _stands(self, catalog: Catalog, table: LearnedTable) -> bool:
         """Whether a table would hold its place under the policy in force, but for those that came before it.
 
         That it may lose the place to one of them is left open: the chain of those could be as long as the ground.
@@ -243,15 +223,15 @@ class Ground:
         if table.turn == self.turn:
             return True
         return catalog.table(table.id.namespace, table.id.name) is None and not isinstance(
-            place_of(catalog, learning, str(table.first)), Unbelieved
+            place_of(catalog, str(table.first)), Unbelieved
         )
 
     def _is_registered(self, catalog: Catalog, holding: Holding) -> bool:
         """Whether a table that may have been forgotten would hold its place under the policy in force."""
-        table, learning = holding.table, catalog.learning
-        if learning is None or catalog.table(table.namespace, table.name) is not None:
+        table = holding.table
+        if catalog.learning is None or catalog.table(table.namespace, table.name) is not None:
             return False
-        found = place_of(catalog, learning, str(holding))
+        found = place_of(catalog, str(holding))
         if isinstance(found, Unbelieved):
             return False
         # What the operator says of a place counts for more than who was there first.
@@ -274,9 +254,3 @@ class Ground:
             self._recent.move_to_end(table.serial)
         self.forget(next(iter(self._recent.values())))
         self.forgotten += 1
-
-
-def _meeting(places: PlaceTree[LearnedTable], place: Place) -> Iterator[LearnedTable]:
-    """Yield the tables that hold a place which contains this one, equals it, or nests in it."""
-    yield from places.over(place.bucket, place.prefix)
-    yield from places.below(place.bucket, place.prefix)

@@ -9,17 +9,15 @@ from signproxy.inventory.learned.asked import Asked, Holder, Missing, table_in
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable
 from signproxy.model import NamedTable, TableId
-from signproxy.policy.catalog import Overlap, Table, TableBinding
+from signproxy.policy.catalog import Overlap, TableBinding
 from signproxy.policy.containment import addressed, contains_key, contains_prefix
-from signproxy.policy.table import table_key
+from signproxy.policy.table import Table, table_key
 from signproxy.s3.operation import Access
 from signproxy.s3.request import ObjectRef
 
 
 class Holders:
     """The search itself. It asks no upstream: where a table is not known it says which one."""
-
-    __slots__ = ("_tables",)
 
     def __init__(self, tables: LearnedTables) -> None:
         self._tables = tables
@@ -43,13 +41,13 @@ class Holders:
         records = self._tables.ground.of(asked.catalog.name).staged.over(
             source.bucket, source.key, asked.principal, asked.now
         )
-        return self._tables.personal.usable_staged(asked.catalog, asked.learning, records, asked.now)[:1]
+        return self._tables.personal.usable_staged(asked.catalog, records, asked.now)[:1]
 
     def _named(self, asked: Asked, target: NamedTable, keys: tuple[str, ...]) -> tuple[Holder, ...] | Missing:
         catalog = asked.catalog
         holder: Holder | None = catalog.table(target.namespace, target.name)
         if holder is None:
-            live = self._tables.named(catalog, asked.learning, target.namespace, target.name, asked.now)
+            live = self._tables.named(catalog, target.namespace, target.name, asked.now)
             holder = self._personal_named(asked, target, live, keys) or live
             if holder is None:
                 return Missing(TableId(catalog.name, target.namespace, target.name), Reason.TABLE_UNKNOWN)
@@ -99,16 +97,16 @@ class Holders:
         catalog = asked.catalog
         return (
             catalog.table(target.namespace, target.name) is not None
-            or self._tables.named(catalog, asked.learning, target.namespace, target.name, asked.now) is not None
+            or self._tables.named(catalog, target.namespace, target.name, asked.now) is not None
         )
 
     def _at(self, asked: Asked, bucket: str, key: str) -> tuple[Holder, ...] | Missing:
         """Return the declared and learned tables that a key or list prefix lies in."""
-        catalog, learning = asked.catalog, asked.learning
+        catalog, learning = asked.catalog, asked.catalog.learns
         found: dict[int, Holder] = {id(table): table for table in catalog.locations.owners(bucket, key)}
-        found |= {id(table): table for table in self._tables.owners(catalog, learning, bucket, key, asked.now)}
+        found |= {id(table): table for table in self._tables.owners(catalog, bucket, key, asked.now)}
         for listing in learning.reserved.over(bucket, key):
-            table = self._tables.named(catalog, learning, listing.id.namespace, listing.id.name, asked.now)
+            table = self._tables.named(catalog, listing.id.namespace, listing.id.name, asked.now)
             if table is not None:
                 if listing.uuid in ("", table.facts.uuid):
                     found[id(table)] = table
@@ -125,7 +123,7 @@ class Holders:
 
         It does not contain what is addressed, so its consent is never given: the request is refused.
         """
-        request, catalog, learning = asked.request, asked.catalog, asked.learning
+        request, catalog, learning = asked.request, asked.catalog, asked.catalog.learns
         listed = request.operation.by_prefix
         if not listed and request.operation.access is not Access.DELETE:
             return holders
@@ -135,7 +133,7 @@ class Holders:
             reached = catalog.locations.reached(request.bucket, prefix, declared)
             if reached is not None:
                 return (*holders, reached)
-            for table in self._tables.reached(catalog, learning, request.bucket, prefix, asked.now):
+            for table in self._tables.reached(catalog, request.bucket, prefix, asked.now):
                 if not any(table is holder for holder in holders):
                     return (*holders, table)
             names = {table_in(holder).id for holder in holders}
@@ -178,7 +176,7 @@ class Holders:
         self, asked: Asked, records: Iterable[PersonalTable], name: tuple[str, str] | None
     ) -> tuple[PersonalTable, ...]:
         """Return the staged tables that stand, with the one that the caller carries."""
-        usable = self._tables.personal.usable_staged(asked.catalog, asked.learning, records, asked.now)
+        usable = self._tables.personal.usable_staged(asked.catalog, records, asked.now)
         carried = asked.carried.staged if asked.carried is not None and asked.principal else None
         if carried is None or carried.until <= asked.now:
             return usable
@@ -186,11 +184,12 @@ class Holders:
             # One that was handed to another caller, or for another catalog, is here by no accident.
             raise Refused(Reason.CONTEXT_INVALID, f"staged by {carried.principal!r} in {carried.catalog!r}")
         facts = carried.facts
+        key = table_key(facts.namespace, facts.name)
         if (
             (name is not None and name != (facts.namespace, facts.name))
             or any(record.facts.uuid == facts.uuid for record in usable)
             or self._is_known(asked, NamedTable(facts.namespace, facts.name))
-            or self._tables.personal.ended_at(carried.catalog, facts) is not None
+            or self._tables.personal.ended_at(carried.catalog, key, facts.uuid) is not None
         ):
             return usable
         refusal = self._tables.adopt(carried, asked.now)
@@ -204,7 +203,7 @@ class Holders:
         """Return the dropped tables that stand; nothing is ever written into them again."""
         if asked.request.operation.access is Access.WRITE:
             return ()
-        return self._tables.personal.usable_dropped(asked.catalog, asked.learning, records)
+        return self._tables.personal.usable_dropped(asked.catalog, records)
 
 
 def _all_in(asked: Asked, table: Table, keys: tuple[str, ...]) -> bool:

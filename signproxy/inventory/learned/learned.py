@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from itertools import count
 from typing import Protocol, assert_never
 
 import msgspec
 
 from signproxy.errors import Reason
-from signproxy.inventory.learned.alarms import Alarms, SightingRefusal
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.claims import (
     Unbelieved,
     is_astray,
@@ -20,19 +17,13 @@ from signproxy.inventory.learned.claims import (
     location_in,
     place_of,
     unbelieved,
+    unvouched_place,
     unvouched_refusal,
 )
-from signproxy.inventory.learned.ground import AT_MOST, Ground
-from signproxy.inventory.learned.hearsay import Denials
-from signproxy.inventory.learned.learned_table import (
-    Doubt,
-    Freshness,
-    LearnedTable,
-    is_name,
-    is_sound,
-)
-from signproxy.inventory.learned.personal_ground import PersonalGround
-from signproxy.inventory.learned.registry import Completeness, LocationRegistry, is_same
+from signproxy.inventory.learned.ground import UNJUDGED
+from signproxy.inventory.learned.known_tables import KnownTables
+from signproxy.inventory.learned.learned_table import Doubt, LearnedTable, is_name, is_sound
+from signproxy.inventory.learned.registry import Completeness, is_same
 from signproxy.inventory.learned.sighting import (
     Answered,
     Changed,
@@ -45,17 +36,12 @@ from signproxy.inventory.learned.sighting import (
     Staged,
     TableFacts,
 )
-from signproxy.inventory.learned.unvouched import unvouched_place
-from signproxy.inventory.learned.vouchers import AsksAs, Vouchers
+from signproxy.inventory.learned.vouchers import AsksAs
 from signproxy.model import Subject, TableId
-from signproxy.policy.catalog import Catalog
-from signproxy.policy.learning import Authorizer, Learning
-from signproxy.policy.state import PolicyState
+from signproxy.policy.catalog import Authorizer, Catalog, Learning
 from signproxy.policy.table import table_key
 
 __all__ = ["LearnedTables", "SightingRefusal", "TableLoader"]
-
-DEFAULT_FRESHNESS = Freshness()
 
 
 class TableLoader(Protocol):
@@ -63,39 +49,21 @@ class TableLoader(Protocol):
 
     def asks_as(self, catalog: str) -> AsksAs:
         """Return as whom the upstream of a catalog is asked."""
-        ...
 
     async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:
         """Ask the upstream with the caller's own token. None: there is no such table, or the caller may not see it.
 
         Raise Refused: UPSTREAM_UNAUTHORIZED where the token is refused, another UPSTREAM_… where it gives no answer.
         """
-        ...
 
 
-class LearnedTables:
-    """The learned tables of all catalogs: one per process, on the event loop's thread. Policy reloads leave it alone.
+class LearnedTables(KnownTables):
+    """The learned tables of all catalogs, which believe sightings.
 
     A table holds the place where it was first seen, and the first one there keeps it. Older means: known here for
     longer under its name and UUID. A UUID alone proves nothing, since the client that registers a table with an
     upstream writes the metadata that holds it; so no table inherits another's place by it.
     """
-
-    def __init__(
-        self,
-        state: Callable[[], PolicyState],
-        freshness: Freshness = DEFAULT_FRESHNESS,
-        at_most: int = AT_MOST,
-        registry: LocationRegistry | None = None,
-    ) -> None:
-        self.freshness = freshness
-        self.ground = Ground(state, at_most, registry)
-        self.registry = self.ground.registry
-        self.alarms = Alarms()
-        self.denials = Denials(freshness.absent)
-        self.vouchers = Vouchers()
-        self._serials = count(1)
-        self.personal = PersonalGround(self.ground, freshness, self.alarms)
 
     def take(self, sighting: Sighting, now: float, sent: float | None = None) -> SightingRefusal | None:
         """Believe a sighting, and return what of it is not believed; `now` is Unix time.
@@ -111,19 +79,18 @@ class LearnedTables:
     def consider(self, sighting: Sighting, now: float, sent: float | None = None) -> SightingRefusal | None:
         """Do as `take` does, but without an alarm: for a caller that first finds out whether another table stands."""
         catalog = self.ground.current().catalogs.get(sighting.catalog)
-        learning = None if catalog is None else catalog.learning
-        if catalog is None or learning is None:
+        if catalog is None or catalog.learning is None:
             # Nothing is learned for a catalog that does not want it.
             return SightingRefusal(
                 Reason.CATALOG_UNKNOWN, f"catalog {sighting.catalog!r} learns no tables", _id_of(sighting)
             )
         match sighting:
             case Live():
-                return self._live(catalog, learning, sighting, now, now if sent is None else sent)
+                return self._live(catalog, sighting, now, now if sent is None else sent)
             case Staged():
-                return self._staged(catalog, learning, sighting, now, checked_until=now + self.freshness.staged)
+                return self._staged(catalog, sighting, now, checked_until=now + self.freshness.staged)
             case Dropped():
-                self._dropped(catalog, learning, sighting, now)
+                self._dropped(catalog, sighting, now)
             case Renamed():
                 self._renamed(catalog, sighting, now)
             case Gone():
@@ -131,7 +98,7 @@ class LearnedTables:
             case Changed():
                 self._doubt_named(catalog, sighting.namespace, sighting.name, Doubt.CHANGED)
             case Answered():
-                self._answered(learning, sighting, now, now if sent is None else sent)
+                self._answered(catalog, sighting, now, now if sent is None else sent)
             case _:
                 assert_never(sighting)
         return None
@@ -139,75 +106,30 @@ class LearnedTables:
     def adopt(self, staged: Staged, now: float) -> SightingRefusal | None:
         """Believe a staged create that its principal carried here, once the upstream was asked for the table."""
         catalog = self.ground.current().catalogs[staged.catalog]
-        if catalog.learning is None or self.personal.ended_at(staged.catalog, staged.facts) is not None:
-            return SightingRefusal(Reason.TABLE_UNKNOWN, "the staged table has ended", _id(catalog, staged.facts))
-        return self._staged(catalog, catalog.learning, staged, now, checked_until=0.0)
+        facts = staged.facts
+        ended = self.personal.ended_at(catalog.name, table_key(facts.namespace, facts.name), facts.uuid)
+        if catalog.learning is None or ended is not None:
+            return SightingRefusal(Reason.TABLE_UNKNOWN, "the staged table has ended", _id(catalog, facts))
+        return self._staged(catalog, staged, now, checked_until=0.0)
 
     def answered(self, answered: Answered, now: float, sent: float) -> bool:
         """Remember what the upstream answered a caller; return whether the other workers have yet to hear of it."""
         catalog = self.ground.current().catalogs.get(answered.catalog)
-        learning = None if catalog is None else catalog.learning
-        return learning is not None and self._answered(learning, answered, now, sent)
+        return catalog is not None and catalog.learning is not None and self._answered(catalog, answered, now, sent)
 
-    def forget(self, catalog: str) -> None:
-        """Forget what the upstream of a catalog said, because another one speaks for it from now on."""
-        self.ground.drop_catalog(catalog)
-        self.registry.forget(catalog)
-        self.denials.forget(catalog)
-        self.vouchers.forget(catalog)
-
-    def named(self, catalog: Catalog, learning: Learning, namespace: str, name: str, now: float) -> LearnedTable | None:
-        """Return the table of this name, judged by the policy in force."""
-        table = self.ground.of(catalog.name).by_name.get(table_key(namespace, name))
-        return table if table is not None and self._holds(catalog, learning, table, now) else None
-
-    def owners(
-        self, catalog: Catalog, learning: Learning, bucket: str, key: str, now: float
-    ) -> tuple[LearnedTable, ...]:
-        """Return the tables whose own place a key lies in, judged by the policy in force."""
-        found = self.ground.of(catalog.name).places.over(bucket, key)
-        return tuple([table for table in found if self._holds(catalog, learning, table, now)])
-
-    def reached(
-        self, catalog: Catalog, learning: Learning, bucket: str, prefix: str, now: float
-    ) -> tuple[LearnedTable, ...]:
-        """Return the tables whose own place begins with a prefix and is longer."""
-        found = tuple(self.ground.of(catalog.name).places.below(bucket, prefix))
-        return tuple([table for table in found if self._holds(catalog, learning, table, now)])
-
-    def doubt(self, table: LearnedTable, doubt: Doubt) -> None:
-        """Have a table asked for before it is used again; it keeps its place."""
-        table.soft = table.hard = 0.0
-        if table.doubt is not Doubt.GONE:
-            table.doubt = doubt
-
-    def leave(self, table: TableId, now: float) -> None:
-        """Let a table go that its upstream denied to a caller that may write it anyway, and so gains nothing."""
-        self.registry.remove(table, now)
-        known = self.ground.of(table.catalog).by_name.get(table_key(table.namespace, table.name))
-        if known is not None:
-            self.ground.forget(known)
-            self.personal.end(table.catalog, known.facts, -math.inf)
-
-    def _holds(self, catalog: Catalog, learning: Learning, table: LearnedTable, now: float) -> bool:
-        if table.turn == self.ground.turn:
-            return True
-        refusal = self.ground.judge(catalog, learning, table)
-        if refusal is None:
-            return True
-        self.alarms.sound(refusal, now)
-        return False
-
-    def _live(
-        self, catalog: Catalog, learning: Learning, live: Live, now: float, sent: float
-    ) -> SightingRefusal | None:
+    def _live(self, catalog: Catalog, live: Live, now: float, sent: float) -> SightingRefusal | None:
         facts = live.facts
+        key = table_key(facts.namespace, facts.name)
+        ended = self.personal.ended_at(catalog.name, key, facts.uuid)
+        is_over = ended is not None and sent <= ended
+        held = None if is_over else self._unchanged(catalog, key, facts)
+        if held is not None:
+            self.confirm(held, now)
+            return None
         identity = _id(catalog, facts)
         if not is_sound(facts):
             return SightingRefusal(Reason.TABLE_UNKNOWN, "without a name, or too long to be kept", identity)
-        key = table_key(facts.namespace, facts.name)
-        ended = self.personal.ended_at(catalog.name, facts)
-        if ended is not None and sent <= ended:
+        if is_over:
             # The upstream may have answered before the drop. It is not denied for that: a caller that asks now is told.
             return SightingRefusal(Reason.TABLE_UNKNOWN, "the call was under way when the table was dropped", identity)
         declared = catalog.table(facts.namespace, facts.name)
@@ -219,7 +141,7 @@ class LearnedTables:
             )
             self.denials.refused(catalog.name, key, other, now)
             return other
-        known = self.named(catalog, learning, facts.namespace, facts.name, now)
+        known = self.named(catalog, facts.namespace, facts.name, now)
         if known is not None and not _is_same(known.facts, facts):
             # The upstream says itself that the table which had the name has it no longer.
             self.ground.forget(known)
@@ -232,21 +154,29 @@ class LearnedTables:
             # What was denied to some may only have been seen too early.
             self.denials.clear(catalog.name, key)
         if known is None:
-            refusal = self._vouched(learning, live, identity) or self._learn(catalog, learning, identity, facts, now)
+            refusal = self._vouched(catalog.learns, live, identity) or self._learn(catalog, identity, facts, now)
             if refusal is not None:
                 self.denials.refused(catalog.name, key, refusal, now)
                 return refusal
             known = self.ground.of(catalog.name).by_name[key]
         elif known.facts != facts:
-            self.personal.end_drops(catalog, learning, facts, now)
+            self.personal.end_drops(catalog, facts, now)
             known.facts = facts
-            known.table = self.ground.made(catalog, learning, identity, facts, known.place)
-        known.soft = now + self.freshness.soft
-        known.hard = now + self.freshness.hard
-        known.doubt = Doubt.NONE
-        known.used = True
-        doubtful = unbelieved(catalog, learning, facts, known.place, listing_of(learning, identity, facts.uuid))
+            known.table = self.ground.made(catalog, identity, facts, known.place)
+        self.confirm(known, now)
+        doubtful = unbelieved(catalog, facts, known.place, listing_of(catalog.learns, identity, facts.uuid))
+        known.confirmed = known.turn if doubtful is None else UNJUDGED
         return None if doubtful is None else SightingRefusal(doubtful.reason, doubtful.detail, identity)
+
+    def _unchanged(self, catalog: Catalog, key: str, facts: TableFacts) -> LearnedTable | None:
+        """Return the table of these facts where nothing that depends on them, or on the policy, can have changed."""
+        known = self.ground.of(catalog.name).by_name.get(key)
+        if known is None or known.confirmed != self.ground.turn:
+            return None
+        if known.doubt is not Doubt.NONE or known.facts != facts:
+            return None
+        registered = self.registry.of(catalog.name).named(key)
+        return known if registered is None or is_same(registered, facts) else None
 
     def _vouched(self, learning: Learning, live: Live, identity: TableId) -> SightingRefusal | None:
         """Refuse a place that a caller chose without a voucher, now and whenever the upstream repeats it.
@@ -267,21 +197,19 @@ class LearnedTables:
             self.registry.unvouched.add(place)
         return unvouched_refusal(identity, facts.location)
 
-    def _learn(
-        self, catalog: Catalog, learning: Learning, identity: TableId, facts: TableFacts, now: float
-    ) -> SightingRefusal | None:
+    def _learn(self, catalog: Catalog, identity: TableId, facts: TableFacts, now: float) -> SightingRefusal | None:
         """Let a table that was not known hold its place, if no other holds it."""
         if self.registry.completeness(catalog.name, now) is Completeness.MISSING:
             return SightingRefusal(
                 Reason.INVENTORY_MISSING, "no inventory of the upstream tells whose the place is", identity
             )
-        self.personal.end_drops(catalog, learning, facts, now)
+        self.personal.end_drops(catalog, facts, now)
         registered = self.registry.find(identity)
         first = facts.location
         if registered is not None and registered.holdings:
             # It may have moved since it was first seen, before this process began or while it was forgotten.
             first = str(registered.holdings[0])
-        found = place_of(catalog, learning, first)
+        found = place_of(catalog, first)
         if isinstance(found, Unbelieved):
             return SightingRefusal(found.reason, found.detail, identity)
         location, place = found
@@ -289,14 +217,12 @@ class LearnedTables:
         if refusal is not None:
             return refusal
         self.personal.end_stages(catalog, place, now)
-        table = self.ground.made(catalog, learning, identity, facts, place)
+        table = self.ground.made(catalog, identity, facts, place)
         self.ground.hold(LearnedTable(next(self._serials), identity, facts, location, place, table, self.ground.turn))
         self.registry.register(identity, facts, first, now)
         return None
 
-    def _staged(
-        self, catalog: Catalog, learning: Learning, staged: Staged, now: float, *, checked_until: float
-    ) -> SightingRefusal | None:
+    def _staged(self, catalog: Catalog, staged: Staged, now: float, *, checked_until: float) -> SightingRefusal | None:
         facts = staged.facts
         if self.registry.completeness(catalog.name, now) is Completeness.MISSING:
             detail = "no inventory of the upstream tells whose the place is"
@@ -304,15 +230,15 @@ class LearnedTables:
         # An upstream that looks lets no name be staged that a table has; whether this one did is found out before use.
         self._doubt_named(catalog, facts.namespace, facts.name, Doubt.CHANGED)
         self.denials.clear(catalog.name, table_key(facts.namespace, facts.name))
-        return self.personal.stage(catalog, learning, staged, now, checked_until=checked_until)
+        return self.personal.stage(catalog, staged, now, checked_until=checked_until)
 
-    def _answered(self, learning: Learning, answered: Answered, now: float, sent: float) -> bool:
+    def _answered(self, catalog: Catalog, answered: Answered, now: float, sent: float) -> bool:
         freshness = self.freshness
-        seconds = freshness.restrictions if learning.authorizer is Authorizer.POLICY else freshness.answer
+        seconds = freshness.restrictions if catalog.authorizer is Authorizer.POLICY else freshness.answer
         return self.vouchers.add(answered, now, seconds=seconds, sent=sent)
 
-    def _dropped(self, catalog: Catalog, learning: Learning, dropped: Dropped, now: float) -> None:
-        known = self.named(catalog, learning, dropped.namespace, dropped.name, now)
+    def _dropped(self, catalog: Catalog, dropped: Dropped, now: float) -> None:
+        known = self.named(catalog, dropped.namespace, dropped.name, now)
         identity = TableId(catalog.name, dropped.namespace, dropped.name)
         registered = self.registry.find(identity)
         if registered is not None and dropped.uuid in (None, registered.uuid):
@@ -324,7 +250,7 @@ class LearnedTables:
             self._doubt_named(catalog, dropped.namespace, dropped.name, Doubt.CHANGED)
         else:
             self.ground.forget(known)
-            self.personal.drop(catalog, learning, known, dropped, now)
+            self.personal.drop(catalog, known, dropped, now)
 
     def _renamed(self, catalog: Catalog, renamed: Renamed, now: float) -> None:
         by_name = self.ground.of(catalog.name).by_name
@@ -342,11 +268,6 @@ class LearnedTables:
         if known is not None:
             known.facts = msgspec.structs.replace(known.facts, namespace=to.namespace, name=to.name)
             self.ground.rename(known, to)
-
-    def _doubt_named(self, catalog: Catalog, namespace: str, name: str, doubt: Doubt) -> None:
-        known = self.ground.of(catalog.name).by_name.get(table_key(namespace, name))
-        if known is not None:
-            self.doubt(known, doubt)
 
 
 def _is_same(known: TableFacts, facts: TableFacts) -> bool:

@@ -8,17 +8,15 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.learned.asked import Asked, Found, Holder, Missing, SealedContext, table_in
 from signproxy.inventory.learned.departures import Departures
-from signproxy.inventory.learned.enquiries import Enquiries
+from signproxy.inventory.learned.enquiries import Allowance, Enquiries
 from signproxy.inventory.learned.holders import Holders
 from signproxy.inventory.learned.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable, Phase, is_name
-from signproxy.inventory.learned.questions import Allowance
 from signproxy.inventory.learned.sighting import Live, Loaded
 from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs, Recipient, Voucher, recipient_of
 from signproxy.model import Deny, NamedTable, Subject, TableId, Target
-from signproxy.policy.catalog import Catalog, Overlap, Table, TableBinding
+from signproxy.policy.catalog import Authorizer, Catalog, Learning, Overlap, TableBinding
 from signproxy.policy.decide import lacking
-from signproxy.policy.learning import Authorizer, Learning
 from signproxy.policy.privileges import Privilege
 from signproxy.policy.reach import mask_at
 from signproxy.policy.rights import (
@@ -27,9 +25,9 @@ from signproxy.policy.rights import (
     SIGN_S3_READ_REQUEST,
     SIGN_S3_WRITE_REQUEST,
     WRITE_DATA,
+    Standing,
 )
-from signproxy.policy.standing import Standing
-from signproxy.policy.table import BEFORE_NAME, table_key
+from signproxy.policy.table import BEFORE_NAME, Table, table_key
 from signproxy.s3.request import S3Request
 
 DEFAULT_ALLOWANCE = Allowance()
@@ -58,8 +56,6 @@ class NoUpstream:
 
 class LearnedResolver:
     """Serves catalogs with `tables: upstream`: at once on a hit, after a question to the upstream otherwise."""
-
-    __slots__ = ("_clock", "_enquiries", "_holders", "_loader", "tables")
 
     def __init__(
         self,
@@ -117,10 +113,8 @@ class LearnedResolver:
                 known.used = True
                 return Found((known.table,), known.standing or _upstreams(known, learning))
         rights = state.rights(subject.effective, catalog)
-        recipient = self._recipient(catalog, learning, subject, bearer)
-        return self._resolve(
-            Asked(catalog, learning, subject, target, request, rights, bearer, recipient, carried, now)
-        )
+        recipient = self._recipient(catalog, subject, bearer)
+        return self._resolve(Asked(catalog, subject, rights, bearer, target, request, recipient, carried, now))
 
     async def is_restricted(self, catalog: Catalog, subject: Subject, bearer: str, table: TableId) -> bool:
         """Whether the upstream keeps rows or columns of a table from a caller; it is asked where that is not known.
@@ -128,7 +122,7 @@ class LearnedResolver:
         A caller whom the policy lets read nothing there causes no question. Raise Refused (UPSTREAM_…).
         """
         learning = catalog.learning
-        recipient = None if learning is None else self._recipient(catalog, learning, subject, bearer)
+        recipient = None if learning is None else self._recipient(catalog, subject, bearer)
         if learning is None or recipient is None or not is_name(table.namespace, table.name):
             return False
         held = self.tables.vouchers.find(
@@ -155,9 +149,9 @@ class LearnedResolver:
         """End what is still being asked."""
         await self._enquiries.aclose()
 
-    def _recipient(self, catalog: Catalog, learning: Learning, subject: Subject, bearer: str) -> Recipient | None:
+    def _recipient(self, catalog: Catalog, subject: Subject, bearer: str) -> Recipient | None:
         """Return whom the upstream would answer; None where the policy alone counts, because no upstream is asked."""
-        if learning.authorizer is _POLICY:
+        if catalog.authorizer is _POLICY:
             asks_as = self._loader.asks_as(catalog.name)
             if asks_as is not AsksAs.CALLER:
                 return EVERYBODY if asks_as is AsksAs.SERVICE else None
@@ -186,7 +180,7 @@ class LearnedResolver:
                 wanted.append(table_in(holder).id)
         if wanted:
             return self._ask(asked, wanted)
-        if not asked.trusts_policy and asked.subject.delegated and asked.learning.authorizer is Authorizer.BOTH:
+        if not asked.trusts_policy and asked.subject.delegated and asked.catalog.authorizer is Authorizer.BOTH:
             return Deny(Reason.NO_REMOTE_SIGN, "an upstream answers for its caller alone", table_in(owners[0]).id)
         read_from = tuple([table_in(holder) for holder in sources]) if request.copy_source and elsewhere else None
         restricted = tuple([table_in(holder).id for holder in (*owners, *sources) if self._restricts(asked, holder)])
@@ -219,10 +213,9 @@ class LearnedResolver:
 
     def _refuse(self, asked: Asked, table: TableId, reason: Reason, need: int) -> Deny | None:
         """Refuse a question that was just answered, or whose answer the policy would not let the caller use."""
-        mask = 0 if asked.rights is None else mask_at(asked.catalog, asked.rights, table.namespace, table.name)
-        if asked.learning.authorizer is Authorizer.CATALOG:
+        if asked.catalog.authorizer is Authorizer.CATALOG:
             need &= ~SIGN_S3_READ_REQUEST
-        missing = need & ~mask
+        missing = need & ~asked.mask(table)
         if missing:
             return lacking(asked.subject, table, missing)
         key = table_key(table.namespace, table.name)
@@ -281,13 +274,12 @@ def _standing(
 ) -> Standing | None:
     """Return what stands beside the grants of the policy: the upstream's word, a stage, or a drop."""
     first = owners[0]
-    authorizer = asked.learning.authorizer
+    authorizer = asked.catalog.authorizer
     vouched = SIGN_S3_READ_REQUEST if authorizer is Authorizer.CATALOG else 0
     if isinstance(first, PersonalTable):
         table = first.id
         if first.phase is Phase.DROPPED and authorizer is not Authorizer.CATALOG:
-            mask = 0 if asked.rights is None else mask_at(asked.catalog, asked.rights, table.namespace, table.name)
-            if _REMOVES & ~mask or len(owners) > 1:
+            if _REMOVES & ~asked.mask(table) or len(owners) > 1:
                 # The principal may no longer remove what it dropped, or never held it alone.
                 raise Refused(Reason.TABLE_UNKNOWN, f"{str(table)!r} was dropped by a principal that may not remove it")
             vouched = READ_DATA | WRITE_DATA

@@ -6,16 +6,14 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from signproxy.errors import Reason
-from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
 from signproxy.inventory.learned.alarms import Alarms, SightingRefusal
 from signproxy.inventory.learned.claims import Unbelieved, open_for_removal, place_of
 from signproxy.inventory.learned.ground import UNJUDGED, Ground
 from signproxy.inventory.learned.learned_table import Freshness, LearnedTable, PersonalTable, Phase, is_sound
 from signproxy.inventory.learned.sighting import Dropped, Staged, TableFacts
 from signproxy.model import TableId
-from signproxy.policy.catalog import Catalog, Place
-from signproxy.policy.learning import Learning
-from signproxy.policy.table import table_key
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.table import Place, table_key
 
 ENDED_AT_MOST = 10_000
 """Tables that ended and are remembered, so that what a client carries from before does not bring one back."""
@@ -27,17 +25,13 @@ LONGEST_STAGE = 24 * 3600.0
 class PersonalGround:
     """Staged and dropped tables over the ground that live tables hold, which always comes first."""
 
-    __slots__ = ("_alarms", "_ended", "_freshness", "_ground")
-
     def __init__(self, ground: Ground, freshness: Freshness, alarms: Alarms) -> None:
         self._ground = ground
         self._freshness = freshness
         self._alarms = alarms
         self._ended: OrderedDict[tuple[str, str, str], float] = OrderedDict()
 
-    def stage(
-        self, catalog: Catalog, learning: Learning, staged: Staged, now: float, *, checked_until: float
-    ) -> SightingRefusal | None:
+    def stage(self, catalog: Catalog, staged: Staged, now: float, *, checked_until: float) -> SightingRefusal | None:
         """Believe a staged create. Whether it was committed elsewhere is not checked before `checked_until`."""
         facts = staged.facts
         identity = TableId(catalog.name, facts.namespace, facts.name)
@@ -45,7 +39,7 @@ class PersonalGround:
             return SightingRefusal(Reason.TABLE_UNKNOWN, "staged for no principal, or no longer", identity)
         if catalog.table(facts.namespace, facts.name) is not None:
             return None
-        found = place_of(catalog, learning, facts.location)
+        found = place_of(catalog, facts.location)
         if isinstance(found, Unbelieved):
             return SightingRefusal(found.reason, found.detail, identity)
         location, place = found
@@ -57,7 +51,7 @@ class PersonalGround:
         if refusal is not None:
             return refusal
         waits = self._ground.dispute(catalog, identity, place) is not None
-        self.end_drops(catalog, learning, facts, now)
+        self.end_drops(catalog, facts, now)
         holdings = self._ground.of(catalog.name)
         for former in holdings.staged.of(facts.namespace, facts.name, staged.principal, now):
             holdings.staged.remove(former)
@@ -70,7 +64,7 @@ class PersonalGround:
                 facts=facts,
                 location=location,
                 place=place,
-                table=self._ground.made(catalog, learning, identity, facts, place),
+                table=self._ground.made(catalog, identity, facts, place),
                 turn=UNJUDGED if waits else self._ground.turn,
                 restricted=staged.restricted,
                 soft=checked_until,
@@ -82,7 +76,7 @@ class PersonalGround:
             Reason.TABLE_UNKNOWN, "a table of this name is known at its place; it is asked for", identity
         )
 
-    def drop(self, catalog: Catalog, learning: Learning, known: LearnedTable, dropped: Dropped, now: float) -> None:
+    def drop(self, catalog: Catalog, known: LearnedTable, dropped: Dropped, now: float) -> None:
         """Let the principal that dropped a table, which is held no longer, clear its files away."""
         self.end(catalog.name, known.facts, dropped.at)
         record = PersonalTable(
@@ -99,16 +93,16 @@ class PersonalGround:
         if record.until > now and dropped.principal and dropped.uuid is not None:
             self._ground.of(catalog.name).dropped.add(record)
             # Another table may have shared the place all along; then there is nothing to clear away.
-            self.usable_dropped(catalog, learning, (record,))
+            self.usable_dropped(catalog, (record,))
 
     def usable_staged(
-        self, catalog: Catalog, learning: Learning, records: Iterable[PersonalTable], now: float
+        self, catalog: Catalog, records: Iterable[PersonalTable], now: float
     ) -> tuple[PersonalTable, ...]:
         """Return which of a principal's staged tables stand; those that never will are forgotten."""
         usable = []
         for record in records:
             if record.turn != self._ground.turn:
-                refusal = self._ground.judge_personal(catalog, learning, record, exclusive=False)
+                refusal = self._ground.judge_personal(catalog, record, exclusive=False)
                 if refusal is not None and refusal.other == record.id:
                     # The table that had the name before; whether it is gone will be found out.
                     record.turn = UNJUDGED
@@ -120,14 +114,12 @@ class PersonalGround:
             usable.append(record)
         return tuple(usable)
 
-    def usable_dropped(
-        self, catalog: Catalog, learning: Learning, records: Iterable[PersonalTable]
-    ) -> tuple[PersonalTable, ...]:
+    def usable_dropped(self, catalog: Catalog, records: Iterable[PersonalTable]) -> tuple[PersonalTable, ...]:
         """Return which of a principal's dropped tables no other table claims; the others are forgotten."""
         usable = []
         for record in records:
             if record.turn != self._ground.turn:
-                if self._ground.judge_personal(catalog, learning, record, exclusive=True) is not None:
+                if self._ground.judge_personal(catalog, record, exclusive=True) is not None:
                     self._ground.of(catalog.name).dropped.remove(record)
                     continue
                 record.table = open_for_removal(record.table)
@@ -142,15 +134,14 @@ class PersonalGround:
         if len(self._ended) > ENDED_AT_MOST:
             self._ended.popitem(last=False)
 
-    def ended_at(self, catalog: str, facts: TableFacts) -> float | None:
+    def ended_at(self, catalog: str, key: str, uuid: str) -> float | None:
         """Return when this very table ended; None where that is not known, or it has no UUID to know it by."""
-        return self._ended.get((catalog, table_key(facts.namespace, facts.name), facts.uuid)) if facts.uuid else None
+        return self._ended.get((catalog, key, uuid)) if uuid else None
 
-    def end_drops(self, catalog: Catalog, learning: Learning, facts: TableFacts, now: float) -> None:
+    def end_drops(self, catalog: Catalog, facts: TableFacts, now: float) -> None:
         """End the rights of those who dropped a table at a place that is claimed again, whether or not with success."""
-        properties = [facts.properties[name] for name in LOCATION_PROPERTIES if name in facts.properties]
-        for text in (facts.location, *properties):
-            found = place_of(catalog, learning, text)
+        for text in (facts.location, *facts.properties.values()):
+            found = place_of(catalog, text)
             if not isinstance(found, Unbelieved):
                 for other in self._ground.around(catalog, found[1].bucket):
                     dropped = self._ground.of(other.name).dropped

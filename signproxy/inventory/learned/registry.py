@@ -13,11 +13,9 @@ from enum import Enum
 
 import msgspec
 
-from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
+from signproxy.inventory.learned.claims import Unvouched, UnvouchedPlaces, location_in
 from signproxy.inventory.learned.sighting import TableFacts
-from signproxy.inventory.learned.unvouched import Unvouched, UnvouchedPlaces
 from signproxy.model import TableId
-from signproxy.policy.location import LocationInvalid, parse_location
 from signproxy.policy.places import PlaceTree
 from signproxy.policy.table import Place, table_key
 
@@ -82,8 +80,6 @@ Change = Registration | Removal | Stocktaking | Unvouched
 class Shelf:
     """The registrations of one catalog, by name and by place."""
 
-    __slots__ = ("_by_name", "_places")
-
     def __init__(self, registrations: Iterable[Registration] = ()) -> None:
         self._by_name: dict[str, Registration] = {}
         self._places: PlaceTree[Holding] = PlaceTree()
@@ -100,10 +96,13 @@ class Shelf:
         """Return the registration of a name."""
         return self._by_name.get(table_key(table.namespace, table.name))
 
+    def named(self, key: str) -> Registration | None:
+        """Return the registration of a name, by its `table_key`."""
+        return self._by_name.get(key)
+
     def meeting(self, place: Place) -> Iterator[Holding]:
         """Yield what contains a place, equals it or nests in it."""
-        yield from self._places.over(place.bucket, place.prefix)
-        yield from self._places.below(place.bucket, place.prefix)
+        return self._places.meeting(place.bucket, place.prefix)
 
     def put(self, registration: Registration) -> None:
         """Keep a registration in the place of the one that its name has."""
@@ -149,7 +148,7 @@ class LocationRegistry:
 
     def find(self, table: TableId) -> Registration | None:
         """Return the registration of a name."""
-        return self.of(table.catalog).find(table)
+        return self._shelves.get(table.catalog, _NOTHING).find(table)
 
     def taken(self, catalog: str) -> Stocktaking | None:
         """Return the last inventory of a catalog."""
@@ -227,7 +226,7 @@ class LocationRegistry:
         for table, facts in tables:
             known = self.find(table)
             same = known if known is not None and is_same(known, facts) else None
-            yield registration_of(table, facts, began, same, claims=_claims(facts))
+            yield registration_of(table, facts, began, same, claims=facts.properties.values())
 
     def adopt(self, taken: Stocktaking, shelf: Shelf) -> bool:
         """Take over an inventory, taken here or in another process; return False where it has too many tables.
@@ -318,25 +317,17 @@ def registration_of(
     holdings = list(() if known is None else known.holdings)
     texts = [(first or facts.location, since), (facts.location, since), *((claim, since + 1) for claim in claims)]
     for text, at in texts:
-        try:
-            location = parse_location(text)
-        except LocationInvalid:
+        location = location_in(text)
+        if location is None:
             continue
         if not any(location.bucket == each.bucket and location.prefix.startswith(each.prefix) for each in holdings):
             holdings.append(Holding(table, location.bucket, location.prefix, at))
     return Registration(table, facts.uuid, tuple(holdings))
 
 
-def _claims(facts: TableFacts) -> Iterator[str]:
-    return (facts.properties[name] for name in LOCATION_PROPERTIES if name in facts.properties)
-
-
 def _names(holding: Holding, text: str) -> bool:
-    try:
-        location = parse_location(text)
-    except LocationInvalid:
-        return False
-    return (location.bucket, location.prefix) == (holding.bucket, holding.prefix)
+    location = location_in(text)
+    return location is not None and (location.bucket, location.prefix) == (holding.bucket, holding.prefix)
 
 
 def _older(known: Registration, other: Registration) -> Registration:

@@ -15,7 +15,7 @@ class TableFacts(msgspec.Struct, frozen=True, gc=False):
     location: str
     """As the upstream spells it."""
     properties: dict[str, str]
-    """Only those of `catalog_draft.LOCATION_PROPERTIES` that are set."""
+    """Only those of `catalog_draft.LOCATION_PROPERTIES` that are set: each claims a place."""
     metadata_location: str = ""
     """Empty in a staged create."""
 

@@ -1,7 +1,8 @@
-"""Remember for a moment what an upstream answered a caller: that it may load a table, and if it may read all of it."""
+"""Remember for a moment what an upstream answered a caller: that it may load a table, or all of it, or neither."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import OrderedDict
 from enum import Enum
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from signproxy.inventory.learned.hearsay import digest_of
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.learned_table import LearnedTable
 from signproxy.inventory.learned.sighting import Answered, Loaded
 from signproxy.model import Principal
@@ -65,8 +66,6 @@ class Voucher(msgspec.Struct, gc=False):
 
 class Vouchers:
     """What upstreams answered: by catalog, table, principal and the whole token, and never for another of them."""
-
-    __slots__ = ("_at_once", "_held")
 
     def __init__(self) -> None:
         self._held: OrderedDict[tuple[str, str, str, bytes], Voucher] = OrderedDict()
@@ -148,3 +147,62 @@ def answered(catalog: str, loaded: Loaded, recipient: Recipient) -> Answered:
 def recipient_of(principal: Principal, bearer: str) -> Recipient:
     """Return whom an upstream answers that is shown the caller's own token."""
     return Recipient(principal.name, digest_of(bearer), principal.expires_at)
+
+
+DENIALS_AT_MOST = 20_000
+"""Denials; some 300 bytes each. Made-up names push out made-up names."""
+
+_EACH_AT_MOST = 64
+"""Callers for whom one name is remembered as absent; more are asked for again."""
+
+_ANYBODY = ""
+
+
+class Denials:
+    """Names under which an upstream had no table for one caller, or none that can be believed for any."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._held: OrderedDict[tuple[str, str], dict[str, tuple[float, SightingRefusal | None]]] = OrderedDict()
+
+    def absent(self, catalog: str, key: str, who: str, now: float) -> None:
+        """Remember that there is no table of this name for one caller."""
+        self._add(catalog, key, who, now, None)
+
+    def refused(self, catalog: str, key: str, refusal: SightingRefusal, now: float) -> None:
+        """Remember that the table of this name is not believed."""
+        self._add(catalog, key, _ANYBODY, now, refusal)
+
+    def found(self, catalog: str, key: str, who: str, now: float) -> tuple[float, SightingRefusal | None] | None:
+        """Return until when, and why, the table is not to be asked for again."""
+        held = self._held.get((catalog, key))
+        if held is None:
+            return None
+        for name in (_ANYBODY, who):
+            denial = held.get(name)
+            if denial is not None and denial[0] > now:
+                return denial
+        return None
+
+    def clear(self, catalog: str, key: str) -> None:
+        """Forget what was denied of a name: it was seen to be a table."""
+        self._held.pop((catalog, key), None)
+
+    def forget(self, catalog: str) -> None:
+        """Forget what was denied of a catalog's tables."""
+        for key in [key for key in self._held if key[0] == catalog]:
+            del self._held[key]
+
+    def _add(self, catalog: str, key: str, who: str, now: float, refusal: SightingRefusal | None) -> None:
+        held = self._held.setdefault((catalog, key), {})
+        self._held.move_to_end((catalog, key))
+        if len(held) >= _EACH_AT_MOST:
+            held.clear()
+        held[who] = (now + self._seconds, refusal)
+        if len(self._held) > DENIALS_AT_MOST:
+            self._held.popitem(last=False)
+
+
+def digest_of(bearer: str) -> bytes:
+    """Return what stands for a token where it must not be kept itself."""
+    return hashlib.sha256(bearer.encode(errors="surrogateescape")).digest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from signproxy.forward.exchange import ReceivedHead
 from signproxy.transfer.body import Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.head import HOP_BY_HOP, BodyFraming, RequestHead, ResponseHead
@@ -11,7 +12,7 @@ REQUEST_ID = "x-amz-request-id"
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 # Looking a member up in its class calls Python code; the hot path does without.
-_SIZED = BodyFraming.SIZED
+_NONE, _SIZED = BodyFraming.NONE, BodyFraming.SIZED
 _RENAMED = HOP_BY_HOP | {EVENT_ID}
 _BUT_CONNECTION = _RENAMED - {"connection"}
 _KEEP_ALIVE = b"\r\nConnection: keep-alive\r\n"
@@ -46,21 +47,35 @@ class Answer:
             self._expected = False
             self._client.write(_CONTINUE)
 
-    def whole(self, head: ResponseHead, raw: bytes, body: bytes) -> None:
-        """Write an answer that is there as a whole, in one piece: each write is a packet to a client that waits."""
+    def at_once(self, heard: ReceivedHead, most: int) -> int | None:
+        """Write an answer of which everything is there, as it is; return how long its body is.
+
+        None, and nothing is written, where something is still to come, or the body has more than `most` bytes.
+        """
+        head = heard.head
+        # Without a body its headers may speak of one all the same: of the one that GET would have.
+        body = b""
+        if head.body is not _NONE:
+            taken = heard.channel.take_whole(head.length) if head.body is _SIZED and head.length <= most else None
+            if taken is None:
+                return None
+            body = taken
+        self._client.write_soon(self._head(head, heard.raw, "") + body)
+        return len(body)
+
+    def whole(self, heard: ReceivedHead, body: bytes) -> None:
+        """Write an answer with a body that is there, in one piece: each write is a packet to a client that waits."""
+        head = heard.head
         framing = "" if head.body is _SIZED and head.length == len(body) else f"Content-Length: {len(body)}\r\n"
-        self._client.write_soon(self._head(head, raw, framing) + body)
+        self._client.write_soon(self._head(head, heard.raw, framing) + body)
 
-    def bodiless(self, head: ResponseHead, raw: bytes) -> None:
-        """Write an answer whose headers may speak of a body that does not follow."""
-        self._client.write_soon(self._head(head, raw, ""))
-
-    def start(self, head: ResponseHead, raw: bytes) -> Outgoing:
+    def start(self, heard: ReceivedHead) -> Outgoing:
         """Write the head, and return what takes the body: as long as the store says, or in chunks."""
+        head = heard.head
         if head.body is _SIZED:
-            self._client.write(self._head(head, raw, ""))
+            self._client.write(self._head(head, heard.raw, ""))
             return Outgoing(self._client, _SIZED, head.length)
-        self._client.write(self._head(head, raw, "Transfer-Encoding: chunked\r\n"))
+        self._client.write(self._head(head, heard.raw, "Transfer-Encoding: chunked\r\n"))
         return Outgoing(self._client, BodyFraming.CHUNKED)
 
     def _head(self, head: ResponseHead, raw: bytes, framing: str) -> bytes:
@@ -77,9 +92,15 @@ def head_of(head: ResponseHead, raw: bytes, added: str, framing: str = "") -> by
 
     `raw` is the store's own, which is passed on byte for byte wherever nothing of it speaks of the connection.
     """
-    kept = b"" if framing else _passed_on(head, raw)
-    if kept:
-        return b"%b%b\r\n" % (kept[:-2], added.encode("ascii"))
+    if not framing:
+        kept, fields, dropped = raw, head.fields, _RENAMED
+        if fields.get("connection") == "keep-alive":
+            # Stores in other letters than these are served all the same, a little slower.
+            kept = raw.replace(_KEEP_ALIVE, b"\r\n", 1)
+            if len(kept) < len(raw):
+                dropped = _BUT_CONNECTION
+        if dropped.isdisjoint(fields) and kept.startswith(b"HTTP/1.1 "):
+            return b"%b%b\r\n" % (kept[:-2], added.encode("ascii"))
     dropped = _RENAMED | _named_by_connection(head)
     if framing:
         dropped |= {"content-length"}
@@ -89,18 +110,6 @@ def head_of(head: ResponseHead, raw: bytes, added: str, framing: str = "") -> by
         if name not in dropped
     ]
     return f"HTTP/1.1 {head.status} {head.reason}\r\n{''.join(lines)}{added}{framing}\r\n".encode("latin-1")
-
-
-def _passed_on(head: ResponseHead, raw: bytes) -> bytes:
-    """Return the store's own head without what goes without saying; nothing where more of it has to change."""
-    fields = head.fields
-    dropped = _RENAMED
-    if fields.get("connection") == "keep-alive":
-        # Stores in other letters than these are served all the same, a little slower.
-        raw, whole = raw.replace(_KEEP_ALIVE, b"\r\n", 1), raw
-        if len(raw) < len(whole):
-            dropped = _BUT_CONNECTION
-    return raw if dropped.isdisjoint(fields) and raw.startswith(b"HTTP/1.1 ") else b""
 
 
 def _named_by_connection(head: ResponseHead) -> frozenset[str]:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Generator, Iterable
 from hashlib import md5, sha256
 
 from signproxy.errors import Reason, Refused
-from signproxy.forward.resign import StoreRequest
+from signproxy.forward.store_request import StoreRequest
 from signproxy.gate.forwarded import RefusedKey
-from signproxy.s3.answers import delete_errors, delete_result_xml
+from signproxy.s3.answers import delete_document, delete_errors, delete_result_xml
 from signproxy.s3.bulk_delete import BulkDelete, DeletedObject
 from signproxy.s3.checksums import checksum, is_known
 from signproxy.s3.codes import s3_code
-from signproxy.s3.delete_document import delete_document
 from signproxy.s3.xml_document import invalid, read_document, replaced
 
 _CHECKSUM = "x-amz-checksum-"
@@ -42,7 +41,7 @@ def bound(
     if replaced_by_md5:
         for name in (*replaced_by_md5, _ALGORITHM, "content-md5"):
             request.remove(name.lower())
-        request.add("Content-MD5", _md5(body))
+        request.add("Content-MD5", b64encode(md5(body, usedforsecurity=False).digest()).decode())
     request.payload = sha256(body).hexdigest()
     request.framing = f"Content-Length: {len(body)}\r\n"
     return body
@@ -61,10 +60,6 @@ def _declare(
                 computed.update(body[start : start + _PIECE])
                 yield
             say(request, name, declared, computed.base64())
-
-
-def _md5(body: bytes) -> str:
-    return b64encode(md5(body, usedforsecurity=False).digest()).decode()
 
 
 def _compared(_request: StoreRequest, name: str, declared: str, computed: str) -> None:

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from enum import Enum
 from sys import maxsize
 from time import perf_counter_ns
-from typing import NamedTuple
+
+import msgspec
 
 from signproxy.errors import Reason, Refused, SignproxyError
 from signproxy.forward.addresses import Address
-from signproxy.forward.pool import Pool
-from signproxy.forward.times import Times
+from signproxy.forward.pool import Pool, Times
 from signproxy.forward.underway import Underway
-from signproxy.transfer.body import Incoming, Outgoing
+from signproxy.gate.outcome import StoreOutcome
+from signproxy.transfer.body import Incoming, Inspect, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, SourceLost, SourceStalled, Stalled, TargetLost, Truncated
 from signproxy.transfer.head import ResponseHead
-from signproxy.transfer.inspect import Inspect
 from signproxy.transfer.pump import pump
 
 HEAD_LIMIT = 32 * 1024
@@ -49,11 +49,12 @@ class Broken(SignproxyError):
         self.detail = detail
 
 
-class ReceivedHead(NamedTuple):
-    """The head of an answer, and its bytes."""
+class ReceivedHead(msgspec.Struct, frozen=True, gc=False):
+    """The head of an answer, its bytes, and the connection that the body follows on."""
 
     head: ResponseHead
     raw: bytes
+    channel: Channel
 
 
 class Exchange:
@@ -64,18 +65,18 @@ class Exchange:
         "_channel",
         "_client",
         "_method",
+        "_outcome",
         "_pool",
         "_seconds",
         "_times",
-        "connect_us",
         "early",
-        "first_byte_us",
         "most",
-        "requests",
-        "uploaded",
     )
 
-    def __init__(self, pool: Pool, address: Address, client: Channel, times: Times, method: str) -> None:
+    def __init__(
+        self, pool: Pool, address: Address, client: Channel, times: Times, method: str, outcome: StoreOutcome
+    ) -> None:
+        """`outcome` is told how many requests were sent, how long the store took, and how much of a body went on."""
         self._pool = pool
         self._address = address
         self._client = client
@@ -83,28 +84,22 @@ class Exchange:
         self._method = method
         self._seconds = times.answer
         self._channel: Channel | None = None
-        self.connect_us = 0
-        self.first_byte_us = 0
-        self.requests = 0
-        """Requests that the store was sent: more than one where a connection turned out to be dead."""
-        self.uploaded = 0
-        """Bytes of the body, as far as it went on."""
+        self._outcome = outcome
         self.most = maxsize
         """Bytes that the body may have, where its length was not announced."""
         self.early = False
         """Whether the store answered before it had the whole body: neither connection can be used again."""
         # A client that goes away frees the store from its request at once, wherever that is.
-        client.watch(self._client_lost)
+        client.watchers.append(self._client_lost)
 
     def be_patient(self) -> None:
         """Wait longer for the head of the answer: the store works before it sends it."""
         self._seconds = self._times.slow_answer
 
     @property
-    def channel(self) -> Channel:
-        """The connection to the store, once something was asked."""
-        assert self._channel is not None  # noqa: S101 - nothing is heard before something is asked
-        return self._channel
+    def uploaded(self) -> int:
+        """Bytes of the body, as far as it went on."""
+        return self._outcome.bytes_in
 
     async def ask(self, message: bytes, *, repeatable: bool, underway: Underway | None = None) -> ReceivedHead:
         """Send a whole request and return the head of its answer; raise Refused or Broken.
@@ -113,7 +108,6 @@ class Exchange:
         store closed it meanwhile, and never saw the request. One that is under way is not sent again.
         """
         channel = None if underway is None else underway.taken(self._pool, self._address)
-        self.requests = 0 if underway is None else 1
         sent = channel is not None
         if channel is None:
             channel = self._pool.take(self._address)
@@ -126,7 +120,7 @@ class Exchange:
             raise self._fault(_Silent())
         try:
             if not sent:
-                self.requests += 1
+                self._outcome.requests += 1
                 channel.write_soon(message)
             return await self._hear(channel, self._seconds)
         except (_Silent, ConnectionError) as silent:
@@ -137,7 +131,7 @@ class Exchange:
             raise self._fault(error) from None
         self._channel = None
         channel = self._channel = await self._connected()
-        self.requests += 1
+        self._outcome.requests += 1
         try:
             channel.write(message)
             return await self._hear(channel, self._seconds)
@@ -155,7 +149,7 @@ class Exchange:
         """Send a head and stream the body behind it, listening all the while; raise Refused or Broken."""
         channel = self._pool.take(self._address) or await self._connected()
         self._channel = channel
-        self.requests = 1
+        self._outcome.requests += 1
         try:
             channel.write(message)
         except ConnectionError as error:
@@ -163,7 +157,7 @@ class Exchange:
         invite()
         loop = asyncio.get_running_loop()
         sending = loop.create_task(
-            pump(body, outgoing(channel), idle=self._times.idle, counted=self._count, inspect=inspect)
+            pump(body, outgoing(channel), idle=self._times.idle, counted=self.count, inspect=inspect)
         )
         hearing = loop.create_task(self._hear(channel, _SENDING))
         try:
@@ -204,7 +198,7 @@ class Exchange:
 
     def end(self, *, reusable: bool) -> None:
         """Give the connection back, or end it; call it exactly once, whatever happened."""
-        self._client.unwatch(self._client_lost)
+        self._client.watchers.remove(self._client_lost)
         channel, self._channel = self._channel, None
         if channel is None:
             return
@@ -216,7 +210,7 @@ class Exchange:
     async def _connected(self) -> Channel:
         started = perf_counter_ns()
         channel = await self._pool.connect(self._address)
-        self.connect_us += (perf_counter_ns() - started) // 1000
+        self._outcome.connect_us += (perf_counter_ns() - started) // 1000
         if self._client.closed:
             channel.abort()
             raise Broken(Side.CLIENT, Reason.CLIENT_GONE, "the client went away while the store was called")
@@ -231,12 +225,13 @@ class Exchange:
                 raise _Silent
             head = self._pool.heads.read(raw, self._method)
             if head.status >= 200:
-                self.first_byte_us = (perf_counter_ns() - started) // 1000
-                return ReceivedHead(head, raw)
+                self._outcome.first_byte_us = (perf_counter_ns() - started) // 1000
+                return ReceivedHead(head, raw, channel)
         raise Refused(Reason.STORE_INVALID, f"more than {MOST_INTERIM} interim answers")
 
-    def _count(self, count: int) -> None:
-        self.uploaded += count
+    def count(self, count: int) -> None:
+        """Take note of bytes of the body that went on, or that are kept to go on. Raise Refused for too many."""
+        self._outcome.bytes_in += count
         if self.uploaded > self.most:
             raise Refused(Reason.ENTITY_TOO_LARGE, f"more than {self.most} bytes")
 

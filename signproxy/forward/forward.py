@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns, time
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from signproxy.audit.event import Verdict
 from signproxy.credentials.credentials import Credentials
@@ -14,30 +14,27 @@ from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.answer import REQUEST_ID, Answer
 from signproxy.forward.bulk_delete import bound, merged
 from signproxy.forward.exchange import Broken, Exchange, ReceivedHead, Side
-from signproxy.forward.located import Located
-from signproxy.forward.payload import EMPTY_SHA256, SMALL_FRAMED, BodyTransfer, passage_of
-from signproxy.forward.pool import Pool
-from signproxy.forward.relay import MAX_DOCUMENT, Change, Charge, Relay, collected
+from signproxy.forward.payload import SMALL_FRAMED, WITHOUT, BodyTransfer, transfer_of
+from signproxy.forward.pool import Pool, Times
+from signproxy.forward.relay import SMALL, Change, Charge, Relay
 from signproxy.forward.repeated import Repeated
-from signproxy.forward.resign import Resigner, StoreRequest
-from signproxy.forward.store_buckets import every_bucket, query_of
-from signproxy.forward.times import Times
+from signproxy.forward.resign import Resigner
+from signproxy.forward.store_buckets import BucketPages, Signed, every_bucket
+from signproxy.forward.store_request import StoreRequest, store_request
 from signproxy.forward.underway import Underway
 from signproxy.forward.uploads import LISTS, MARKED_ANSWERS, UploadIds, place_of
-from signproxy.forward.verdict import SLOW, BodyVerdict
+from signproxy.forward.verdict import SLOW, BodyVerdict, Located
 from signproxy.gate.forwarded import Passed, StoreBucket
-from signproxy.gate.outcome import ForwardOutcome
+from signproxy.gate.outcome import StoreOutcome
 from signproxy.gate.turns import in_pieces
-from signproxy.s3.hoisted import with_hoisted
 from signproxy.s3.operation import Operation
-from signproxy.s3.request import S3Request
-from signproxy.s3.storage import Stamp, Storage
+from signproxy.s3.payload import NOTHING_SAID
+from signproxy.s3.storage import Storage
 from signproxy.s3.verify import SeedSignature
-from signproxy.transfer.body import Incoming, Outgoing
+from signproxy.transfer.body import Incoming, Inspect, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageInvalid, Stalled, Truncated
 from signproxy.transfer.head import BodyFraming, RequestHead
-from signproxy.transfer.inspect import Inspect
 
 MAX_BODY = 5 * 1024**3
 """S3's own limit of one upload or part."""
@@ -45,41 +42,18 @@ MAX_BODY = 5 * 1024**3
 # Looking a member up in its class calls Python code; the hot path does without.
 _NONE, _SIZED, _CHUNKED = BodyFraming.NONE, BodyFraming.SIZED, BodyFraming.CHUNKED
 _COMPLETE = Operation.COMPLETE_MULTIPART_UPLOAD
-_GUARDED = (Operation.PUT_OBJECT, _COMPLETE)
-_STAMPED = Stamp.QUERY
-# SeaweedFS answers 501 where the query of ListObjects has a name that it does not know.
-_WITHOUT_STAMP = Operation.LIST_OBJECTS
+_OK = 200
 _REPEATABLE = frozenset(("GET", "HEAD", "PUT", "DELETE"))
-_WITH_BODY = frozenset(("PUT", "POST"))
-_WITHOUT = BodyTransfer(_NONE)
-_OK, _FAILED = 200, 500
-_LISTS_NONE = (403, 405, 501)
-"""Its keys may not list buckets, or it knows no such list."""
-_NO_BODY = "Content-Length: 0\r\n"
-_IN_CHUNKS = "Transfer-Encoding: chunked\r\n"
 
 
-class CurrentCredentials(Protocol):
-    """What a storage's requests are signed with."""
-
-    def current(self, storage: Storage, bucket: str) -> Credentials:
-        """Return the credentials for a bucket, or raise Refused. Never waits."""
-        ...
+CurrentCredentials = Callable[[Storage, str], Credentials]
+"""Returns what requests to a bucket of a storage are signed with, or raises Refused. Never waits."""
 
 
 class Forwarder:
-    """Forwards what the gate let pass; one per process."""
+    """Forwards what the gate let pass; one for each generation of settings."""
 
-    __slots__ = (
-        "_addresses",
-        "_clock",
-        "_credentials",
-        "_most",
-        "_pool",
-        "_resigner",
-        "_times",
-        "_upload_ids",
-    )
+    __slots__ = ("_clock", "_credentials", "_most", "_pool", "_resigner", "_times", "_upload_ids")
 
     def __init__(
         self,
@@ -93,13 +67,12 @@ class Forwarder:
         clock: Callable[[], float] = time,
     ) -> None:
         self._credentials = credentials
-        self._addresses = addresses
+        self._resigner = Resigner(addresses)
         self._pool = pool
         self._upload_ids = upload_ids
         self._times = times
         self._most = max_body
         self._clock = clock
-        self._resigner = Resigner()
 
     async def forward(  # noqa: PLR0913 - a request has this many parts
         self,
@@ -112,10 +85,10 @@ class Forwarder:
         event_id: str,
         seed: SeedSignature | None = None,
         document: bytes = b"",
-        outcome: ForwardOutcome | None = None,
+        outcome: StoreOutcome | None = None,
         underway: Underway | None = None,
         charge: Charge | None = None,
-    ) -> ForwardOutcome:
+    ) -> StoreOutcome:
         """Forward a request and return what became of it.
 
         `event_id` is what it is stamped with; `seed` is what signed chunks go on from; `document` the body of a bulk
@@ -123,221 +96,119 @@ class Forwarder:
         where the store was sent it already; `charge` is told of a list before it is changed. Raise Refused as long as
         nothing was answered; afterwards a fault ends the client's connection.
         """
-        if outcome is None:
-            outcome = ForwardOutcome(status=0)
+        outcome = outcome or StoreOutcome(status=0)
         if underway is not None:
             # Whatever is refused from here on, the store has the request.
             outcome.requests, outcome.stamped = 1, underway.stamped
-        request = passed.forwardable.request
-        bucket = request.bucket
-        credentials = self._credentials.current(request.storage, bucket)
-        destination = self._addresses.find(request.storage, bucket)
-        passage = _WITHOUT if document else passage_of(passed.forwardable, head, seed)
-        outbound = self._outbound(passed, passage, head)
-        deletes = passed.forwardable.deletes
-        if deletes is not None:
-            document = await in_pieces(bound(outbound, document, deletes, request.delete_keys))
-        if _is_stamped(request):
-            outbound.stamp(event_id)
-            outcome.stamped = True
-        outcome.payload, outcome.checksum = passed.forwardable.mode._value_, passage.checksum
-        exchange = Exchange(self._pool, destination.address, client, self._times, request.method)
-        exchange.requests = outcome.requests
-        if request.operation in SLOW:
+        forwardable = passed.forwardable
+        request = forwardable.request
+        storage, bucket = request.storage, request.bucket
+        signer = self._resigner.find(storage, bucket, self._credentials(storage, bucket))
+        is_silent = forwardable.payload is NOTHING_SAID and head.body is _NONE
+        transfer = WITHOUT if is_silent or document else transfer_of(forwardable, head, seed)
+        outbound = store_request(passed, transfer, head, self._upload_ids, self._most)
+        if forwardable.deletes is not None:
+            document = await in_pieces(bound(outbound, document, forwardable.deletes, request.delete_keys))
+        outbound.stamp(event_id)
+        outcome.stamped = outcome.stamped or outbound.stamped
+        outcome.payload, outcome.checksum = forwardable.mode._value_, transfer.checksum
+        exchange = Exchange(self._pool, signer.address, client, self._times, request.method, outcome)
+        if outbound.is_answer_read and request.operation in SLOW:
             exchange.be_patient()
-        started = perf_counter_ns()
-        reusable = False
+        started, reusable = perf_counter_ns(), False
         try:
-            if passage.body is _NONE:
+            if transfer.body is _NONE:
+                message = signer.head(outbound, self._clock()) + document
                 repeatable = not document and request.method in _REPEATABLE
-                message = self._resigner.head(outbound, destination, bucket, credentials, self._clock())
-                heard = await exchange.ask(message + document, repeatable=repeatable, underway=underway)
+                heard = await exchange.ask(message, repeatable=repeatable, underway=underway)
             else:
-                sign = partial(self._resigner.head, outbound, destination, bucket, credentials)
-                heard = await self._upload(_Upload(passage, outbound, sign, exchange, answer), body)
-            reusable = await self._relay(passed, exchange, answer, outcome, heard, charge)
+                sign = partial(signer.head, outbound)
+                heard = await self._upload(_Upload(transfer, outbound, sign, exchange, answer), body)
+            outcome.upstream_status = heard.head.status
+            # versitygw sends it twice, and what is repeated is joined.
+            outcome.upstream_request_id = heard.head.fields.get(REQUEST_ID, "").partition(",")[0]
+            answer.closes = answer.closes or exchange.early
+            if outbound.is_answer_read and outcome.upstream_status == _OK:
+                reusable = await self._read(passed, heard, answer, outcome, charge)
+            elif (sent := answer.at_once(heard, SMALL)) is not None:
+                outcome.bytes_out, reusable = sent, not heard.head.closes
+            else:
+                reusable = await Relay(answer, self._times, outcome).pass_on(heard)
             if client.is_full:
                 await client.drained(self._times.client_idle)
-        except Broken as broken:
-            _break(outcome, broken, client)
-        except (ConnectionError, Stalled) as error:
-            # Whatever befalls the connection to the store has a name of its own.
-            _break(outcome, Broken(Side.CLIENT, Reason.CLIENT_GONE, str(error)), client)
+        except (Broken, ConnectionError, Stalled) as error:
+            _break(outcome, error, client)
         finally:
             exchange.end(reusable=reusable)
             outcome.status = answer.status
-            outcome.requests = exchange.requests
-            outcome.bytes_in = exchange.uploaded or len(document)
-            outcome.connect_us = exchange.connect_us
-            outcome.first_byte_us = exchange.first_byte_us
+            outcome.bytes_in = outcome.bytes_in or len(document)
             outcome.upstream_us = (perf_counter_ns() - started) // 1000
         return outcome
 
     def repeated(self, passed: Passed, head: RequestHead) -> Repeated:
         """Return what writes requests like this one, which has neither body nor query, for other objects beside it."""
         request = passed.forwardable.request
-        destination = self._addresses.find(request.storage, request.bucket)
-        outbound = self._outbound(passed, _WITHOUT, head)
-        credentials = partial(self._credentials.current, request.storage, request.bucket)
-        return Repeated(
-            self._pool,
-            self._resigner,
-            outbound,
-            destination,
-            request.bucket,
-            credentials,
-            stamped=_is_stamped(request),
-        )
+        outbound = store_request(passed, WITHOUT, head, self._upload_ids, self._most)
+        credentials = partial(self._credentials, request.storage, request.bucket)
+        return Repeated(self._pool, self._resigner, outbound, request, credentials)
 
     async def buckets(
-        self, storage: Storage, client: Channel, outcome: ForwardOutcome, *, event_id: str, charge: Charge | None = None
+        self, storage: Storage, client: Channel, outcome: StoreOutcome, *, event_id: str, charge: Charge | None = None
     ) -> list[StoreBucket]:
         """Return the buckets of a storage; none where its keys may not list them. Raise Refused.
 
         `outcome` gets what the store said last; `charge` is told of each page before it is read.
         """
-        page = partial(self._page_of_buckets, storage, client, outcome, event_id)
-        return await every_bucket(storage, page, charge)
 
-    async def _page_of_buckets(
-        self, storage: Storage, client: Channel, outcome: ForwardOutcome, event_id: str, token: str
-    ) -> bytes:
-        destination = self._addresses.find(storage, "")
-        credentials = self._credentials.current(storage, "")
-        query = query_of(token)
-        outbound = StoreRequest(
-            method="GET",
-            target=f"/?{query}" if query else "/",
-            path="/",
-            query=query,
-            headers=(),
-            signed=(),
-            payload=EMPTY_SHA256,
-        )
-        if storage.stamp is _STAMPED:
-            outbound.stamp(event_id)
-            outcome.stamped = True
-        exchange = Exchange(self._pool, destination.address, client, self._times, "GET")
-        started = perf_counter_ns()
-        reusable = False
-        try:
-            message = self._resigner.head(outbound, destination, "", credentials, self._clock())
-            head, _ = await exchange.ask(message, repeatable=True)
-            document = await collected(exchange.channel, head, MAX_DOCUMENT, self._times.idle)
-            reusable = not head.closes
-        except Broken as broken:
-            raise Refused(broken.reason, broken.detail) from None
-        finally:
-            exchange.end(reusable=reusable)
-            outcome.requests += exchange.requests
-            outcome.upstream_us += (perf_counter_ns() - started) // 1000
-        outcome.upstream_status = head.status
-        outcome.upstream_request_id = head.fields.get(REQUEST_ID, "").partition(",")[0]
-        if head.status in _LISTS_NONE:
-            return b""
-        if head.status != _OK:
-            # An empty list would look like a store that lost everything.
-            reason = Reason.STORE_UNAVAILABLE if head.status >= _FAILED else Reason.STORE_INVALID
-            raise Refused(reason, f"storage {storage.name!r} answered ListBuckets with {head.status}")
-        return document
+        def sign(request: StoreRequest) -> Signed:
+            signer = self._resigner.find(storage, "", self._credentials(storage, ""))
+            return Signed(signer.address, signer.head(request, self._clock()))
+
+        pages = BucketPages(storage, sign, self._pool, client, self._times, outcome, event_id)
+        return await every_bucket(storage, pages.page, charge)
 
     async def _upload(self, upload: _Upload, body: Incoming) -> ReceivedHead:
         """Send the request with its body, and return the head of the answer."""
-        passage, outbound, sign, exchange, answer = upload
-        if passage.small:
+        transfer, outbound, sign, exchange, answer = upload
+        if transfer.small:
             # One write carries all of it, and what is wrong with it never begins to reach the store.
             answer.invite()
-            content = await _collected(exchange, passage, body)
+            content = await _collected(exchange, transfer, body)
             outbound.framing = f"Content-Length: {len(content)}\r\n"
             return await exchange.ask(sign(self._clock()) + content, repeatable=False)
 
         def outgoing(channel: Channel) -> Outgoing:
-            return Outgoing(channel, passage.body, passage.length, idle=self._times.idle)
+            return Outgoing(channel, transfer.body, transfer.length, idle=self._times.idle)
 
-        if passage.body is _CHUNKED:
+        if transfer.body is _CHUNKED:
             exchange.most = self._most + SMALL_FRAMED
-        return await exchange.upload(sign(self._clock()), body, outgoing, passage.inspect, answer.invite)
+        return await exchange.upload(sign(self._clock()), body, outgoing, transfer.inspect, answer.invite)
 
-    async def _relay(
-        self,
-        passed: Passed,
-        exchange: Exchange,
-        answer: Answer,
-        outcome: ForwardOutcome,
-        heard: ReceivedHead,
-        charge: Charge | None,
+    async def _read(
+        self, passed: Passed, heard: ReceivedHead, answer: Answer, outcome: StoreOutcome, charge: Charge | None
     ) -> bool:
-        """Bring the answer to the client; return whether the connection to the store can be used again."""
-        head = heard.head
-        outcome.upstream_status = status = head.status
-        # versitygw sends it twice, and what is repeated is joined.
-        outcome.upstream_request_id = head.fields.get(REQUEST_ID, "").partition(",")[0]
-        if exchange.early:
-            answer.closes = True
-        relay = Relay(exchange.channel, answer, self._times)
-        verdict = None
-        change = None
-        watch: Inspect | None = None
-        if status == 200:
-            operation = passed.forwardable.request.operation
-            change = self._change(passed)
-            if change is None and operation in SLOW:
-                verdict = BodyVerdict()
-                watch = verdict
-                # What came in a coding all the same is passed on: the upload is complete, whatever is told of it.
-                if operation is _COMPLETE and "content-encoding" not in head.fields:
-                    watch = located = Located(answer.location, verdict)
-                    # A length that was announced would not be that of the changed document.
-                    change = located.whole if head.body is _SIZED else None
+        """Bring an answer to the client whose document is read, or changed, on its way.
+
+        Return whether the connection to the store can be used again.
+        """
+        head, operation = heard.head, passed.forwardable.request.operation
+        relay = Relay(answer, self._times, outcome)
+        change = self._change(passed)
+        if change is not None:
+            return await relay.change(heard, change, charge if operation in LISTS else None)
+        verdict = BodyVerdict()
+        watch: Inspect = verdict
+        # What came in a coding all the same is passed on: the upload is complete, whatever is told of it.
+        if operation is _COMPLETE and "content-encoding" not in head.fields:
+            watch = located = Located(answer.location, verdict)
+            # A length that was announced would not be that of the changed document.
+            change = located.whole if head.body is _SIZED else None
         try:
             if change is not None:
-                charge = charge if passed.forwardable.request.operation in LISTS else None
-                ended = await relay.change(heard, change, charge)
-            else:
-                ended = (watch is None and relay.at_once(heard)) or await relay.pass_on(heard, watch)
+                return await relay.change(heard, change)
+            return await relay.pass_on(heard, watch)
         finally:
-            outcome.bytes_out = relay.sent
-            if verdict is not None:
-                outcome.completed = verdict.result()
-        return ended and not head.closes
-
-    def _outbound(self, passed: Passed, passage: BodyTransfer, head: RequestHead) -> StoreRequest:
-        """Return the request as the store will get it, but for the framing of a body that is not read yet."""
-        forwardable = passed.forwardable
-        request = forwardable.request
-        operation = request.operation
-        target, query = forwardable.target, request.canonical_query
-        if query and "upload" in query:
-            place = place_of(passed)
-            target, query = self._upload_ids.stripped(place, request.key, target, query)
-        if forwardable.hoisted:
-            target, query = with_hoisted(target, query, forwardable.hoisted)
-        if passage.body is _NONE:
-            framing = _NO_BODY if request.method in _WITH_BODY else ""
-        else:
-            if request.copy_source is not None or request.method not in _WITH_BODY:
-                raise Refused(Reason.BODY_UNEXPECTED, f"a body with {request.s3_name}")
-            size = forwardable.payload.decoded_length
-            size = head.length if size is None else size
-            if size > self._most:
-                raise Refused(Reason.ENTITY_TOO_LARGE, f"{size} bytes, at most {self._most} are allowed")
-            framing = f"Content-Length: {passage.length}\r\n" if passage.body is _SIZED else _IN_CHUNKS
-        outbound = StoreRequest(
-            method=request.method,
-            target=target,
-            path=request.canonical_path,
-            query=query,
-            headers=forwardable.headers,
-            signed=request.headers,
-            payload=request.payload,
-            framing=framing,
-        )
-        if passed.allow.write_once and operation in _GUARDED:
-            outbound.guard()
-        if operation in MARKED_ANSWERS or operation in SLOW or passed.refused:
-            # What is read, or changed, must not come in a coding.
-            outbound.remove("accept-encoding")
-        return outbound
+            outcome.completed = verdict.result()
 
     def _change(self, passed: Passed) -> Change | None:
         """Return how the document of an answer is changed; None where it goes to the client as it is."""
@@ -353,7 +224,7 @@ class Forwarder:
 class _Upload(NamedTuple):
     """A request with a body, on its way."""
 
-    passage: BodyTransfer
+    transfer: BodyTransfer
     outbound: StoreRequest
     sign: Callable[[float], bytes]
     """Returns the head, signed at a time."""
@@ -361,18 +232,13 @@ class _Upload(NamedTuple):
     answer: Answer
 
 
-def _is_stamped(request: S3Request) -> bool:
-    """Whether the store is sent the id of the audit event with a request."""
-    return request.storage.stamp is _STAMPED and request.operation is not _WITHOUT_STAMP
-
-
-async def _collected(exchange: Exchange, passage: BodyTransfer, body: Incoming) -> bytes:
+async def _collected(exchange: Exchange, transfer: BodyTransfer, body: Incoming) -> bytes:
     """Return a small body as the store will get it, all of it found true."""
     pieces: list[bytes | memoryview] = []
-    inspect = passage.inspect
+    inspect = transfer.inspect
     try:
         while piece := await body.read():
-            exchange.uploaded += len(piece)
+            exchange.count(len(piece))
             if exchange.uploaded > SMALL_FRAMED:
                 raise Refused(Reason.CHUNK_MALFORMED, "more framing than data")
             if inspect is None:
@@ -386,9 +252,11 @@ async def _collected(exchange: Exchange, passage: BodyTransfer, body: Incoming) 
     return b"".join(pieces)
 
 
-def _break(outcome: ForwardOutcome, broken: Broken, client: Channel) -> None:
+def _break(outcome: StoreOutcome, error: Exception, client: Channel) -> None:
     """Take down that the conversation ended in its middle; an answer that goes no further must not look whole."""
     client.abort()
+    # Whatever befalls the connection to the store has a name of its own.
+    broken = error if isinstance(error, Broken) else Broken(Side.CLIENT, Reason.CLIENT_GONE, str(error))
     outcome.verdict = Verdict.ERROR
     outcome.reason = broken.reason
     outcome.detail = broken.detail

@@ -24,11 +24,9 @@ class BodyCheck(Protocol):
 
     def update(self, piece: memoryview) -> None:
         """Take note of the next piece."""
-        ...
 
     def verify(self) -> None:
         """Raise Refused where what was said is not true."""
-        ...
 
 
 class HashCheck:

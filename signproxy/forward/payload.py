@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.inspections import BodyCheck, ChecksumCheck, Decoded, HashCheck, follower_of, witness_of
-from signproxy.forward.reframed import Reframed
 from signproxy.s3.aws_chunked import ChunkedPayload, UnsignedWatch
 from signproxy.s3.checksums import is_known
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forwarded import Forwardable
 from signproxy.s3.operation import Operation
-from signproxy.s3.payload import Carriage, Payload, PayloadMode, reframed_length
+from signproxy.s3.payload import (
+    CHUNK_END,
+    MAX_REFRAMED_CHUNK,
+    Carriage,
+    Payload,
+    PayloadMode,
+    reframed_end,
+    reframed_head,
+    reframed_length,
+)
 from signproxy.s3.storage import Storage
 from signproxy.s3.verify import SeedSignature
+from signproxy.transfer.body import Inspect
 from signproxy.transfer.head import BodyFraming, RequestHead
-from signproxy.transfer.inspect import Inspect
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -45,10 +55,11 @@ class BodyTransfer(msgspec.Struct, frozen=True, gc=False):
     """The algorithms that are verified on the way."""
 
 
-_WITHOUT = BodyTransfer(_NO_BODY)
+WITHOUT = BodyTransfer(_NO_BODY)
+"""Of a request without one."""
 
 
-def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature | None) -> BodyTransfer:
+def transfer_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature | None) -> BodyTransfer:
     """Return how the body of a request is sent on; raise Refused where it cannot be."""
     payload, storage = forwardable.payload, forwardable.request.storage
     if payload.mode.chunked:
@@ -57,7 +68,7 @@ def passage_of(forwardable: Forwardable, head: RequestHead, seed: SeedSignature 
         if payload.mode is _HASHED and payload.declared != EMPTY_SHA256:
             told = f"declared {payload.declared}, and there is no body"
             raise S3Refused(Reason.PAYLOAD_HASH, Fault.CONTENT_SHA256, payload.declared, EMPTY_SHA256, detail=told)
-        return _WITHOUT
+        return WITHOUT
     length = head.length if head.body is _SIZED else None
     if length is None and not storage.accepts_chunked_transfer:
         raise Refused(Reason.LENGTH_REQUIRED, f"storage {storage.name!r} takes no body without its length")
@@ -105,3 +116,40 @@ def _declared_checksums(forwardable: Forwardable) -> list[BodyCheck]:
             if is_known(algorithm):
                 checks.append(ChecksumCheck(algorithm, value, Reason.CHECKSUM_MISMATCH))
     return checks
+
+
+class Reframed:
+    """Takes a client's chunks apart, and puts what was verified of them into chunks of its own."""
+
+    __slots__ = ("_chunks", "_in_chunk", "_left")
+
+    def __init__(self, chunks: ChunkedPayload, payload: Payload) -> None:
+        self._chunks = chunks
+        # Of the whole body, which the client's framing is checked against: it cannot bring more or less.
+        self._left = payload.decoded_length or 0
+        self._in_chunk = 0
+
+    def feed(self, piece: memoryview) -> Iterator[bytes | memoryview]:
+        """Take the next piece of the client's framing; return what goes to the store."""
+        # Some of it is held until more follows, and the piece does not live that long.
+        return self._framed(self._chunks.feed(bytes(piece)))
+
+    def finish(self) -> Iterator[bytes | memoryview]:
+        """Return the end: nothing of it before the client's own was seen and matches."""
+        pieces, trailers = self._chunks.finish()
+        yield from self._framed(pieces)
+        yield reframed_end(trailers)
+
+    def _framed(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        for whole in pieces:
+            piece = whole
+            while piece:
+                if not self._in_chunk:
+                    yield reframed_head(self._left)
+                    self._in_chunk = min(self._left, MAX_REFRAMED_CHUNK)
+                part, piece = piece[: self._in_chunk], piece[self._in_chunk :]
+                yield part
+                self._in_chunk -= len(part)
+                self._left -= len(part)
+                if not self._in_chunk:
+                    yield CHUNK_END

@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import msgspec
+
 from signproxy.errors import Reason, Refused
 from signproxy.forward.addresses import Address
-from signproxy.forward.times import Times
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.heads import ResponseHeads
 from signproxy.transfer.tls_channel import TlsChannel
@@ -22,6 +23,23 @@ _HOSTS_KEPT = 256
 
 _MOMENT = 0.1
 """Seconds until a connection that was refused is tried again, once."""
+
+
+class Times(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Seconds for each phase, counted from the end of the one before."""
+
+    connect: float = 5.0
+    """For a connection to a store to be there, its turn in the pool and TLS included."""
+    answer: float = 60.0
+    """From the end of a request to the head of its answer."""
+    slow_answer: float = 600.0
+    """The same for copies and for completing a multipart upload: stores work while the head waits."""
+    idle: float = 60.0
+    """Without a byte of a body to or from the store."""
+    client_idle: float = 60.0
+    """Without a byte of a body to or from the client."""
+    keepalive: float = 4.0
+    """How long an idle connection is kept: less than the store keeps it, or requests meet its end."""
 
 
 class _Host:
@@ -118,13 +136,12 @@ class Pool:
 
     def give_back(self, address: Address, channel: Channel) -> None:
         """Keep a connection whose last request and answer both ended exactly."""
-        if channel.closed:
-            return
         host = self._hosts.get(address)
-        if host is None or self._closed or channel.unread() or (len(host.idle) >= self._most_idle and not host.waiting):
+        if host is None or self._closed or (len(host.idle) >= self._most_idle and not host.waiting):
             channel.abort()
             return
-        channel.park()
+        if not channel.park():
+            return
         host.idle[channel] = self._loop.time()
         if host.waiting:
             self._wake(host)

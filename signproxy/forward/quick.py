@@ -54,7 +54,7 @@ class QuickExchange:
         self._pool, self._address, self._method = pool, address, method
         self._channel = channel
         channel.divert(self._receiver)
-        channel.watch(self._lost)
+        channel.watchers.append(self._lost)
         return True
 
     def hand_on(self) -> None:
@@ -117,6 +117,6 @@ class QuickExchange:
 
     def _forget(self, channel: Channel) -> None:
         channel.restore()
-        channel.unwatch(self._lost)
+        channel.watchers.remove(self._lost)
         self._channel = self._head = None
         self._got = b""

@@ -8,14 +8,13 @@ from typing import TypeVar
 from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import Answer
 from signproxy.forward.exchange import Broken, ReceivedHead, Side
-from signproxy.forward.times import Times
+from signproxy.forward.pool import Times
+from signproxy.gate.outcome import StoreOutcome
 from signproxy.gate.turns import in_pieces, one_at_a_time
 from signproxy.s3.xml_document import PIECE
-from signproxy.transfer.body import Incoming
-from signproxy.transfer.channel import Channel
+from signproxy.transfer.body import Incoming, Inspect
 from signproxy.transfer.faults import MessageInvalid, SourceLost, Stalled, TargetLost, TargetStalled, Truncated
-from signproxy.transfer.head import BodyFraming, ResponseHead
-from signproxy.transfer.inspect import Inspect
+from signproxy.transfer.head import BodyFraming
 from signproxy.transfer.pump import pump
 
 SMALL = 64 * 1024
@@ -35,43 +34,29 @@ _NONE, _SIZED = BodyFraming.NONE, BodyFraming.SIZED
 
 
 class Relay:
-    """Brings one answer from the store to the client."""
+    """Brings one answer from the store to the client; what it returns is whether the store's connection goes on."""
 
-    __slots__ = ("_answer", "_channel", "_times", "sent")
+    __slots__ = ("_answer", "_outcome", "_times")
 
-    def __init__(self, channel: Channel, answer: Answer, times: Times) -> None:
-        self._channel = channel
+    def __init__(self, answer: Answer, times: Times, outcome: StoreOutcome) -> None:
+        """`outcome` is told how many bytes of the body went to the client."""
         self._answer = answer
         self._times = times
-        self.sent = 0
-        """Bytes of the body that went to the client."""
+        self._outcome = outcome
 
-    def at_once(self, heard: ReceivedHead) -> bool:
-        """Pass the answer on as it is where all of it is there and small; return whether that was so."""
-        head, raw = heard
-        length = head.length
+    async def pass_on(self, heard: ReceivedHead, watch: Inspect | None = None) -> bool:
+        """Pass the answer on, as `watch` lets it. Raise Refused or Broken."""
+        head = heard.head
         if head.body is _NONE:
-            self._answer.bodiless(head, raw)
-            return True
-        if head.body is not _SIZED or length > SMALL or self._channel.unread() < length:
-            return False
-        self._answer.whole(head, raw, self._channel.take(length))
-        self.sent = length
-        return True
-
-    async def pass_on(self, heard: ReceivedHead, watch: Inspect | None) -> bool:
-        """Pass the answer on, as `watch` lets it; return whether it ended exactly. Raise Refused or Broken."""
-        head, raw = heard
-        if head.body is _NONE:
-            self._answer.bodiless(head, raw)
-            return True
+            self._answer.at_once(heard, 0)
+            return not head.closes
         if head.body is _SIZED and head.length <= SMALL and watch is None:
-            body = await collected(self._channel, heard.head, SMALL, self._times.idle)
-            self._answer.whole(head, raw, body)
-            self.sent = len(body)
-            return True
-        incoming = Incoming(self._channel, head.body, head.length, idle=self._times.idle)
-        target = self._answer.start(head, raw)
+            body = await collected(heard, SMALL, self._times.idle)
+            self._answer.whole(heard, body)
+            self._count(len(body))
+            return not head.closes
+        incoming = Incoming(heard.channel, head.body, head.length, idle=self._times.idle)
+        target = self._answer.start(heard)
         try:
             await pump(
                 incoming,
@@ -81,29 +66,32 @@ class Relay:
                 inspect=watch,
             )
         except (TargetLost, TargetStalled) as error:
-            raise Broken(Side.CLIENT, Reason.CLIENT_GONE, f"after {self.sent} bytes: {_words(error)}") from None
+            raise Broken(
+                Side.CLIENT, Reason.CLIENT_GONE, f"after {self._outcome.bytes_out} bytes: {_words(error)}"
+            ) from None
         except (SourceLost, Truncated, Stalled, MessageInvalid) as error:
-            raise Broken(Side.UPSTREAM, _reason(error), f"after {self.sent} bytes: {_words(error)}") from None
-        return incoming.ended
+            raise Broken(
+                Side.UPSTREAM, _reason(error), f"after {self._outcome.bytes_out} bytes: {_words(error)}"
+            ) from None
+        return incoming.ended and not head.closes
 
     async def change(self, heard: ReceivedHead, change: Change, charge: Charge | None = None) -> bool:
-        """Pass the answer on with its document changed; return whether it ended exactly. Raise Refused.
+        """Pass the answer on with its document changed. Raise Refused.
 
         `charge` is told of the document before it is read.
         """
-        head, raw = heard
-        if "content-encoding" in head.fields:
+        if "content-encoding" in heard.head.fields:
             raise Refused(Reason.STORE_INVALID, "a document in a coding that was not asked for")
-        document = await collected(self._channel, head, MAX_DOCUMENT, self._times.idle)
+        document = await collected(heard, MAX_DOCUMENT, self._times.idle)
         if charge is not None:
             charge(document)
         body = await in_turn(change(document), len(document))
-        self._answer.whole(head, raw, body)
-        self.sent = len(body)
-        return True
+        self._answer.whole(heard, body)
+        self._count(len(body))
+        return not heard.head.closes
 
     def _count(self, count: int) -> None:
-        self.sent += count
+        self._outcome.bytes_out += count
 
 
 async def in_turn(work: Generator[None, None, T], size: int) -> T:
@@ -114,9 +102,9 @@ async def in_turn(work: Generator[None, None, T], size: int) -> T:
         return await in_pieces(work)
 
 
-async def collected(channel: Channel, head: ResponseHead, most: int, idle: float) -> bytes:
+async def collected(heard: ReceivedHead, most: int, idle: float) -> bytes:
     """Return the whole body of an answer; the client has not been answered yet, and can be told of any fault."""
-    incoming = Incoming(channel, head.body, head.length, idle=idle)
+    incoming = Incoming(heard.channel, heard.head.body, heard.head.length, idle=idle)
     pieces: list[bytes] = []
     total = 0
     try:

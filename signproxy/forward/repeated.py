@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
-from signproxy.forward.addresses import Destination
 from signproxy.forward.pool import Pool
 from signproxy.forward.quick import QuickExchange
-from signproxy.forward.resign import Resigner, Second, StoreRequest
+from signproxy.forward.resign import BucketSigner, Resigner, Second
+from signproxy.forward.store_request import StoreRequest
+from signproxy.s3.request import S3Request
 from signproxy.s3.storage import STAMP
 
 
@@ -17,8 +18,8 @@ class Repeated:
     """A request without a body, of which everything is known but the last segment of its path."""
 
     __slots__ = (
-        "_address", "_bucket", "_credentials", "_destination", "_folder", "_lines", "_method", "_pool", "_request",
-        "_resigner", "_second", "_stamp", "stamped",
+        "_bucket", "_credentials", "_folder", "_lines", "_method", "_pool", "_request", "_resigner", "_second",
+        "_signer", "_stamp", "_storage", "stamped",
     )  # fmt: skip
 
     def __init__(
@@ -26,25 +27,25 @@ class Repeated:
         pool: Pool,
         resigner: Resigner,
         request: StoreRequest,
-        destination: Destination,
-        bucket: str,
+        judged: S3Request,
         credentials: Callable[[], Credentials],
-        *,
-        stamped: bool,
     ) -> None:
-        """`request` is one of them: its path is its target, with no query behind it."""
+        """`request` is one of them, as its store gets it: its path is its target, with no query behind it.
+
+        `judged` is the same request as the gate let it pass.
+        """
         self._pool = pool
         self._resigner = resigner
         self._request = request
-        self._destination = destination
-        self._bucket = bucket
-        self._address = destination.address
+        self._storage = judged.storage
+        self._bucket = judged.bucket
         self._method = request.method
         self._credentials = credentials
+        self._signer: BucketSigner | None = None
         self._second: Second | None = None
-        self.stamped = stamped
+        self.stamped = request.stamped
         """Whether each carries the id of its audit event."""
-        self._stamp = f"{STAMP}=" if stamped else ""
+        self._stamp = f"{STAMP}=" if request.stamped else ""
         self._folder = request.path[: request.path.rfind("/") + 1]
         self._lines = [f"{name}: {value}\r\n" for name, value in request.headers]
 
@@ -67,11 +68,16 @@ class Repeated:
             block = block.copy()
             for at, line in lines.items():
                 block[at] = line
-        second, number = self._second, int(now)
-        if second is None or second.number != number or second.credentials is not credentials:
-            second = self._second = self._resigner.second(
-                self._request, self._destination, self._bucket, credentials, number
-            )
-        query = self._stamp + event_id if self._stamp else ""
-        message = second.head(self._folder + name, query, "".join(block))
-        return exchange.ask(self._pool, self._address, message, self._method)
+        signer, second, number = self._signer, self._second, int(now)
+        if signer is None or signer.credentials is not credentials:
+            signer, second = self._resigner.find(self._storage, self._bucket, credentials), None
+            self._signer = signer
+        if second is None or second.number != number:
+            second = self._second = signer.second(self._request, number)
+        target = path = self._folder + name
+        query = ""
+        if self._stamp:
+            query = self._stamp + event_id
+            target = f"{path}?{query}"
+        message = second.head(target, path, query, "".join(block))
+        return exchange.ask(self._pool, signer.address, message, self._method)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 from signproxy.transfer.channel import Buffer, Channel
 from signproxy.transfer.faults import BodyInvalid, MessageFault, Truncated
 from signproxy.transfer.framing import Chunked, Framing, Sized, UntilClose
@@ -13,10 +16,22 @@ _NOTHING = Sized(0)
 """Every body that there is none of: nothing of it ever changes."""
 
 
+class Inspect(Protocol):
+    """What looks at a body on its way, and says what of it may go on. What it raises ends the transfer."""
+
+    def feed(self, piece: memoryview) -> Iterable[bytes | memoryview]:
+        """Return what may go on now. The piece is overwritten later: what is withheld has to be copied."""
+        ...
+
+    def finish(self) -> Iterable[bytes | memoryview]:
+        """Return what was withheld, as the body is complete; or raise, and it never goes on."""
+        ...
+
+
 class Incoming:
     """The body of a message that is being received, without its framing."""
 
-    __slots__ = ("_broken", "_framing", "_idle", "body", "channel")
+    __slots__ = ("_broken", "_framing", "_idle", "body", "channel", "ended")
 
     def __init__(self, channel: Channel, body: BodyFraming, length: int = 0, *, idle: float | None = None) -> None:
         self.channel = channel
@@ -24,6 +39,8 @@ class Incoming:
         self._idle = idle
         self._broken = False
         self._framing: Framing = _NOTHING if body is _NONE else _framing_of(body, length)
+        self.ended = self._framing.ended
+        """Whether it was read to its exact end: only then the next message can be read."""
 
     async def read(self) -> bytes:
         """Return the next piece, nothing at the end. Raise BodyInvalid, Truncated, Stalled or ConnectionError."""
@@ -41,11 +58,6 @@ class Incoming:
         return b""
 
     @property
-    def ended(self) -> bool:
-        """Whether it was read to its exact end: only then the next message can be read."""
-        return self._framing.ended
-
-    @property
     def left(self) -> int | None:
         """How many bytes are still to come, where that is known."""
         return self._framing.left
@@ -57,6 +69,7 @@ class Incoming:
         except BodyInvalid:
             self._broken = True
             raise
+        self.ended = self._framing.ended
         if used < len(view):
             self.channel.put_back(bytes(view[used:]))
         return pieces
@@ -66,13 +79,13 @@ class Incoming:
         if self.body is not BodyFraming.UNTIL_CLOSE:
             self._broken = True
             raise Truncated("the connection ended within a body")
-        self._framing.ended = True
+        self.ended = self._framing.ended = True
 
     def passed(self, count: int) -> None:
         """Take note of bytes of a sized body that went another way."""
         assert isinstance(self._framing, Sized)  # noqa: S101 - nothing else can be counted
         self._framing.left -= count
-        self._framing.ended = not self._framing.left
+        self.ended = self._framing.ended = not self._framing.left
 
     def give_up(self) -> None:
         """Take note that bytes of it were lost, so that no reader goes on in its middle."""

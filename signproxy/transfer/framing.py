@@ -54,13 +54,10 @@ class UntilClose:
 
     __slots__ = ("ended",)
 
+    left = None
+
     def __init__(self) -> None:
         self.ended = False
-
-    @property
-    def left(self) -> None:
-        """Unknown."""
-        return
 
     def decode(self, data: memoryview) -> Decoded:
         """Return all of it."""
@@ -72,17 +69,14 @@ class Chunked:
 
     __slots__ = ("_begun", "_in_chunk", "_last", "_line", "ended")
 
+    left = None
+
     def __init__(self) -> None:
         self.ended = False
         self._line = b""
         self._in_chunk = 0
         self._begun = False
         self._last = False
-
-    @property
-    def left(self) -> None:
-        """Unknown."""
-        return
 
     def decode(self, data: memoryview) -> Decoded:
         """Return what of this is the body. Raise BodyInvalid."""

@@ -50,10 +50,7 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     closes: bool
     """Whether the connection ends with the answer."""
     fields: dict[str, str]
-
-    def get(self, lower: str) -> str | None:
-        """Return the value of a header; of one that may be repeated, all values with commas between them."""
-        return self.fields.get(lower)
+    """Values by the name in lower case; of a header that may be repeated, all of them with commas between."""
 
 
 class ResponseHead(msgspec.Struct, frozen=True, gc=False):
@@ -67,10 +64,6 @@ class ResponseHead(msgspec.Struct, frozen=True, gc=False):
     length: int
     closes: bool
     fields: dict[str, str]
-
-    def get(self, lower: str) -> str | None:
-        """Return the value of a header; of a repeated one, all values with commas between them."""
-        return self.fields.get(lower)
 
 
 HOP_BY_HOP = frozenset(
@@ -100,6 +93,9 @@ _HOST = re.compile(r"[0-9A-Za-z.\-_]+(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9
 _LENGTH = re.compile(r"0|[1-9][0-9]{0,17}")
 """Without leading zeros, that some read as octal, and within 64 bits."""
 
+# Looking a member up in its class calls Python code; the hot path does without.
+_NONE = BodyFraming.NONE
+_OF_BODIES = frozenset(("content-length", "transfer-encoding"))
 _BODILESS = frozenset(("GET", "HEAD"))
 _OPTIONS = frozenset(("close", "keep-alive", "te", "upgrade", "http2-settings"))
 """Names of headers that are never sent on, among them those of an offer to change the protocol, which is ignored."""
@@ -140,9 +136,11 @@ def request_of(method: str, target: str, minor: str, lines: Lines) -> RequestHea
     option = fields.get("connection")
     if option is not None and option not in _USUAL and _closes(option):
         closes = True
-    body, length = _framing(fields, minor)
-    if body is not BodyFraming.NONE and method in _BODILESS and (length or body is BodyFraming.CHUNKED):
-        raise MessageInvalid(MessageFault.BODY_UNEXPECTED, method)
+    body, length = _NONE, 0
+    if not _OF_BODIES.isdisjoint(fields):
+        body, length = _framing(fields, minor)
+        if body is not _NONE and method in _BODILESS and (length or body is BodyFraming.CHUNKED):
+            raise MessageInvalid(MessageFault.BODY_UNEXPECTED, method)
     expectation = fields.get("expect")
     # An expectation that is not known may be ignored, and stores ignore it. HTTP/1.0 does not know the answer to the
     # one that is, and without a body there is nothing to wait for.

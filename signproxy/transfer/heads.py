@@ -39,6 +39,8 @@ _PLACES = range(HEADERS_LIMIT + 3)
 _FIRST = [0]
 
 _Values = tuple[tuple[tuple[str, str], ...], dict[str, str], bool]
+_Answered = tuple[ResponseHead, list[str], str]
+"""The head of an answer, the lines that it was read from, and the method of the request."""
 
 
 class RequestHeads:
@@ -86,17 +88,6 @@ class RequestHeads:
         return head
 
 
-class _Answered:
-    """The head of an answer, and what it was read from."""
-
-    __slots__ = ("head", "lines", "method")
-
-    def __init__(self, head: ResponseHead, lines: list[str], method: str) -> None:
-        self.head = head
-        self.lines = lines
-        self.method = method
-
-
 class ResponseHeads:
     """Reads the heads of the answers of servers that answer alike, and keeps the last one of each length."""
 
@@ -113,23 +104,23 @@ class ResponseHeads:
         if known is not None and len(text) <= HEAD_LIMIT:
             head = _answered_again(known, lines, method)
             if head is not None:
-                known.head, known.lines, known.method = head, lines, method
+                self._known[len(lines)] = head, lines, method
                 return head
         head = read_response_head(data, method)
         if len(text) <= KEPT_BYTES and len(head.fields) == len(head.headers):
             if len(self._known) >= SHAPES:
                 self._known.clear()
-            self._known[len(lines)] = _Answered(head, lines, method)
+            self._known[len(lines)] = head, lines, method
         return head
 
 
 def _answered_again(known: _Answered, lines: list[str], method: str) -> ResponseHead | None:
-    head, before = known.head, known.lines
+    head, before, method_before = known
     values = _values(lines, before, head)
     if values is None:
         return None
     headers, fields, told = values
-    if told or method != known.method or lines[0] != before[0]:
+    if told or method != method_before or lines[0] != before[0]:
         start = _STATUS_LINE.fullmatch(lines[0])
         if start is None:
             return None

@@ -12,7 +12,7 @@ from signproxy.transfer import pipes
 from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import SourceLost, SourceStalled, TargetLost, TargetStalled, Truncated
-from signproxy.transfer.idle import IdleWatch
+from signproxy.transfer.waits import IdleWatch
 
 AVAILABLE = hasattr(os, "splice")
 
@@ -88,16 +88,16 @@ class _Splice:
 
     def begin(self) -> None:
         """Take what comes."""
-        self._source.channel.watch(self._source_lost)
-        self._target.channel.watch(self._target_lost)
+        self._source.channel.watchers.append(self._source_lost)
+        self._target.channel.watchers.append(self._target_lost)
         self._loop.add_reader(self._from, self._readable)
 
     def stop(self) -> None:
         """Let go of both channels."""
         self._loop.remove_reader(self._from)
         self._loop.remove_writer(self._to)
-        self._source.channel.unwatch(self._source_lost)
-        self._target.channel.unwatch(self._target_lost)
+        self._source.channel.watchers.remove(self._source_lost)
+        self._target.channel.watchers.remove(self._target_lost)
 
     def moved(self) -> object:
         """Return what differs as long as anything moves."""

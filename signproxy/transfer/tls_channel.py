@@ -8,27 +8,85 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import threading
 from collections.abc import Callable
 
 from signproxy.transfer.channel import Buffer, Channel
-from signproxy.transfer.records import Records
-from signproxy.transfer.scratch import SealedScratch
 
 FED = 64 * 1024
 """Given to OpenSSL at a time to be encrypted: for each connection it keeps room for as much as it was once given."""
 
-_shared = SealedScratch()
+SEALED = 256 * 1024
+"""Read at a time of what is encrypted. That costs more to hand on, so that small pieces cost more."""
+
+_RECORD = 16 * 1024
+"""The most that one record of TLS holds; the beginning of one may have been received before."""
+
+
+_HEAD = 5
+"""Bytes of a record's head: kind, version, and its length in the last two (RFC 8446, section 5.1)."""
+
+
+class Records:
+    """Finds where records end, in one direction of a connection from its first byte, cut as the network cuts it.
+
+    OpenSSL finds the end of a record by itself, and raises an exception each time that there is less: that costs as
+    much as a quarter of a record. What it is given at a time is kept in memory of its own, which is quick as long as it
+    is small.
+    """
+
+    __slots__ = ("_head", "_left")
+
+    def __init__(self) -> None:
+        self._head = b""
+        """The beginning of a head of which the rest is still to come."""
+        self._left = 0
+        """Bytes that are missing of the record that has begun."""
+
+    def ends(self, piece: memoryview) -> list[int]:
+        """Return the places in what comes next at which a record is complete."""
+        size, end, head = len(piece), self._left, self._head
+        if head:
+            missing = _HEAD - len(head)
+            head += bytes(piece[:missing])
+            if len(head) < _HEAD:
+                self._head = head
+                return []
+            self._head = b""
+            end = missing + (head[3] << 8 | head[4])
+        found = []
+        while end <= size:
+            if end:
+                found.append(end)
+            if size - end < _HEAD:
+                self._head, self._left = bytes(piece[end:]), 0
+                return found
+            end += _HEAD + (piece[end + 3] << 8 | piece[end + 4])
+        self._left = end - size
+        return found
+
+
+class _SealedScratch(threading.local):
+    """What all connections of a thread read into: what is encrypted, and what comes out of it."""
+
+    def __init__(self) -> None:
+        self.sealed = memoryview(bytearray(SEALED))
+        self.opened = memoryview(bytearray(SEALED + _RECORD))
+
+
+_shared = _SealedScratch()
 
 
 class TlsChannel(Channel):
     """The client's side of a connection. What ends without TLS's own end is broken: anybody can have cut it."""
 
-    __slots__ = ("_incoming", "_opened", "_outgoing", "_over", "_records", "_sealed", "_secured", "_tls")
+    __slots__ = ("_incoming", "_outgoing", "_over", "_records", "_sealed", "_secured", "_tls")
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         super().__init__()
         self._sealed = _shared.sealed
-        self._opened = _shared.opened
+        # What is decrypted is taken from where other connections read to.
+        self._scratch = _shared.opened
         self._incoming = ssl.MemoryBIO()
         self._records = Records()
         self._outgoing = ssl.MemoryBIO()
@@ -43,12 +101,11 @@ class TlsChannel(Channel):
 
     # -- what is sent ----------------------------------------------------------------------------------------------
 
-    def write(self, data: Buffer) -> None:
-        """Send it when it can be."""
-        if self._lost is not None or self._transport is None:
-            raise self._lost or ConnectionResetError("there is no connection yet")
-        if self._soon:
-            self.send_now()
+    def write_view(self, view: memoryview) -> None:
+        """Send what stands in memory that may change afterwards."""
+        self.write(view)
+
+    def _encrypt(self, data: Buffer) -> None:
         view = memoryview(data)
         try:
             for at in range(0, len(view), FED):
@@ -57,10 +114,6 @@ class TlsChannel(Channel):
         except ssl.SSLError as error:
             self.abort()
             raise ConnectionResetError(f"TLS: {error.reason}") from error
-
-    def write_view(self, view: memoryview) -> None:
-        """Send what stands in memory that may change afterwards."""
-        self.write(view)
 
     # -- its end ---------------------------------------------------------------------------------------------------
 
@@ -81,6 +134,7 @@ class TlsChannel(Channel):
         super().connection_made(transport)
         self.is_tls = True
         self._bare = -1
+        self._send = self._encrypt
         self._shake_hands()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
@@ -107,7 +161,7 @@ class TlsChannel(Channel):
         """End."""
         super().connection_lost(exc)
         if not self._secured.done():
-            self._refuse(self._lost or ConnectionResetError())
+            self._refuse(self.lost or ConnectionResetError())
 
     # -- TLS -------------------------------------------------------------------------------------------------------
 
@@ -146,7 +200,7 @@ class TlsChannel(Channel):
 
     def _decrypt(self, filled: int) -> int:
         """Decrypt what OpenSSL has whole, behind what is filled; return how much is filled then."""
-        opened, incoming = self._opened, self._incoming
+        opened, incoming = self._scratch, self._incoming
         # With memory to read to it returns a number, whatever its annotation says.
         read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
         room = len(opened)
@@ -172,7 +226,7 @@ class TlsChannel(Channel):
         # An answer to what TLS itself asks in between.
         self._flush()
         if filled:
-            self._take(self._opened[:filled])
+            super().buffer_updated(filled)
         if self._over and not self._ended:
             super().eof_received()
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import msgspec
@@ -16,12 +16,11 @@ from signproxy.errors import Refused
 from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.answer import Answer
 from signproxy.forward.forward import Forwarder
-from signproxy.forward.pool import Pool
+from signproxy.forward.pool import Pool, Times
 from signproxy.forward.relay import Charge
-from signproxy.forward.times import Times
 from signproxy.forward.uploads import UploadIds
 from signproxy.gate.forwarded import Passed, RefusedKey
-from signproxy.gate.outcome import ForwardOutcome
+from signproxy.gate.outcome import StoreOutcome
 from signproxy.model import Allow, TableId, VolumeId
 from signproxy.s3.bulk_delete import read_bulk_delete
 from signproxy.s3.canonical import canonical_path, canonical_query
@@ -38,6 +37,7 @@ from signproxy.sealing import MIN_SECRET, Marker, Purpose, SealingSecret
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.head import HOP_BY_HOP, RequestHead, read_request_head
+from tests.waiting import until
 
 KEYS = {"AKIAEXAMPLE0000STORE": "store+secret"}
 CREDENTIALS = Credentials("AKIAEXAMPLE0000STORE", "store+secret")
@@ -117,7 +117,7 @@ def passed_of(store: Storage, head: RequestHead, story: Story) -> Passed:
         for name, value in sent
         if name.lower().startswith(("x-amz-", "content-"))
     )
-    payload = story.payload or payload_of(head.get("x-amz-content-sha256") or "UNSIGNED-PAYLOAD")
+    payload = story.payload or payload_of(head.fields.get("x-amz-content-sha256") or "UNSIGNED-PAYLOAD")
     parameters = parse_query(raw_query) if raw_query else {}
     request = S3Request(
         operation=story.operation or _OPERATIONS[head.method],
@@ -179,7 +179,7 @@ class Rig:
         self.story = PLAIN
         self.charge: Charge | None = None
         self.max_body = 5 * 1024**3
-        self.outcomes: list[ForwardOutcome] = []
+        self.outcomes: list[StoreOutcome] = []
         self.refusals: list[Refused] = []
         self.failures: list[BaseException] = []
         self.tasks: set[asyncio.Task[None]] = set()
@@ -191,7 +191,7 @@ class Rig:
         marker = Marker((SealingSecret(b"s" * MIN_SECRET),), Purpose.UPLOAD_ID)
         addresses = StorageAddresses(self.ca_file)
         return Forwarder(
-            self.keys,
+            self.keys.current,
             addresses,
             self.pool,
             UploadIds(marker),
@@ -252,13 +252,6 @@ class Rig:
     async def settled(self) -> None:
         """Wait until no conversation is under way."""
         await until(lambda: not self.tasks)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for what another task or the kernel does."""
-    async with asyncio.timeout(5):
-        while not true():  # noqa: ASYNC110 - nothing could set an event for it
-            await asyncio.sleep(0.005)
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,8 @@ import pytest
 
 from signproxy.errors import SettingsInvalid
 from signproxy.forward.addresses import Address, StorageAddresses
-from signproxy.forward.resign import Resigner, StoreRequest
+from signproxy.forward.resign import Resigner
+from signproxy.forward.store_request import StoreRequest
 from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style, aws_endpoints
 from tests.authority import Authority
 from tests.forward.rig import CREDENTIALS, Rig, connected, request, serving_rig, storage
@@ -134,7 +135,8 @@ def test_two_ways_of_trust_share_no_connection() -> None:
 
 def test_buckets_that_clients_name_do_not_pile_up() -> None:
     """A caller that may make buckets could fill the memory with names of them."""
-    addresses, resigner = StorageAddresses(), Resigner()
+    addresses = StorageAddresses()
+    resigner = Resigner(addresses)
     store = at("http", "a.local")
     asked = StoreRequest(
         method="GET", target="/", path="/", query="", headers=(), signed=(), payload="UNSIGNED-PAYLOAD"
@@ -142,6 +144,6 @@ def test_buckets_that_clients_name_do_not_pile_up() -> None:
     for number in range(3000):
         destination = addresses.find(store, f"b{number}")
         assert destination.address.host == "a.local"
-        assert b"Host: a.local\r\n" in resigner.head(asked, destination, f"b{number}", CREDENTIALS, 0)
+        assert b"Host: a.local\r\n" in resigner.find(store, f"b{number}", CREDENTIALS).head(asked, 0)
     assert len(addresses._destinations) <= 1024
-    assert len(resigner._slots) <= 1024
+    assert len(resigner._signers) <= 1024

@@ -10,8 +10,9 @@ import pytest
 from signproxy.audit.event import Verdict
 from signproxy.errors import Reason
 from signproxy.s3.operation import Operation
-from tests.forward.rig import EVENT_ID, REQUEST_ID, Rig, Story, connected, request, serving_rig, storage, until
+from tests.forward.rig import EVENT_ID, REQUEST_ID, Rig, Story, connected, request, serving_rig, storage
 from tests.forward.upstream import OK, Script, Talk, Upstream, serve, serving
+from tests.waiting import at_rest, until
 
 
 async def test_a_small_answer_comes_as_the_store_wrote_it() -> None:
@@ -287,7 +288,7 @@ async def test_a_client_that_reads_slowly_slows_down_the_store() -> None:
     async with Upstream(script) as store, serving_rig(Rig(storage(store.port))) as rig, connected(rig) as client:
         await client.send(request())
         await client.head()
-        await asyncio.sleep(0.3)
+        await at_rest(lambda: sent)
         assert sent < size // 2
         left = size
         while left:

@@ -12,21 +12,12 @@ import pytest
 from signproxy.audit.event import Verdict
 from signproxy.errors import Reason
 from signproxy.forward.addresses import Address
-from signproxy.forward.times import Times
-from signproxy.gate.outcome import ForwardOutcome
+from signproxy.forward.pool import Times
+from signproxy.gate.outcome import StoreOutcome
 from signproxy.transfer.channel import Channel
-from tests.forward.rig import (
-    QUICK,
-    Client,
-    Rig,
-    connected,
-    descriptors,
-    request,
-    serving_rig,
-    storage,
-    until,
-)
+from tests.forward.rig import QUICK, Client, Rig, connected, descriptors, request, serving_rig, storage
 from tests.forward.upstream import OK, Script, Talk, Upstream, serve, serving
+from tests.waiting import turns, until
 
 BIG = 3 * 1024 * 1024
 HEAD = b"HTTP/1.1 200 OK\r\nx-amz-request-id: UP1\r\nContent-Length: %d\r\n\r\n"
@@ -300,7 +291,7 @@ def gone(client: Client) -> None:
     client.writer.transport.abort()
 
 
-def left(rig: Rig) -> ForwardOutcome:
+def left(rig: Rig) -> StoreOutcome:
     """Return the outcome of a request that its client left."""
     (outcome,) = rig.outcomes
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, Reason.CLIENT_GONE)
@@ -581,16 +572,19 @@ async def test_a_client_that_vanishes_while_the_store_is_called_is_not_asked_for
         gate = asyncio.Event()
         opened = rig.pool._connect
 
+        asked: list[Address] = []
+
         async def slowly(address: Address) -> Channel:
+            asked.append(address)
             await gate.wait()
             return await opened(address)
 
         rig.pool._connect = slowly
         async with serving_rig(rig), connected(rig) as client:
             await client.send(request())
-            await asyncio.sleep(0.05)
+            await until(lambda: asked)
             gone(client)
-            await asyncio.sleep(0.05)
+            await turns()
             gate.set()
             await rig.settled()
             assert left(rig).status == 0

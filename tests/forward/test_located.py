@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.forward.located import Located
-from signproxy.forward.verdict import COMPLETED, UNKNOWN, BodyVerdict
+from signproxy.forward.verdict import COMPLETED, UNKNOWN, BodyVerdict, Located
 from signproxy.s3.xml_document import PIECE
 from tests.pieces import drained
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 
 from signproxy.errors import Reason, Refused
 from signproxy.forward.addresses import Address
-from signproxy.forward.pool import Pool
-from signproxy.forward.times import Times
+from signproxy.forward.pool import Pool, Times
 from signproxy.transfer.channel import Channel
-from tests.forward.rig import Rig, connected, request, serving_rig, storage, until
-from tests.forward.upstream import Talk, Upstream, serve, serving
+from tests.forward.rig import Rig, connected, request, serving_rig, storage
+from tests.forward.upstream import Talk, Upstream, serving
+from tests.waiting import PATIENCE, turns, until
 
 TIMES = Times(connect=0.3, keepalive=0.2)
 
@@ -75,7 +76,7 @@ async def test_beyond_the_limit_one_waits_for_its_turn() -> None:
     async with Upstream(wait) as store, pool_of(store) as (pool, address):
         first, second = await pool.connect(address), await pool.connect(address)
         waiting = [asyncio.create_task(pool.connect(address)) for _ in range(2)]
-        await asyncio.sleep(0.02)
+        await turns()
         assert not any(task.done() for task in waiting)
         # One gets what is given back, the other what takes the place of what ended.
         pool.give_back(address, first)
@@ -105,12 +106,12 @@ async def test_a_turn_is_not_lost_with_the_one_who_waited_for_it() -> None:
     async with Upstream(wait) as store, pool_of(store, connections=1) as (pool, address):
         held = await pool.connect(address)
         first, second = (asyncio.create_task(pool.connect(address)) for _ in range(2))
-        await asyncio.sleep(0.02)
+        await turns()
         held.abort()
         await asyncio.sleep(0)
         # It was given the turn, or is about to be.
         first.cancel()
-        async with asyncio.timeout(0.2):
+        async with asyncio.timeout(PATIENCE):
             channel = await second
         with contextlib.suppress(asyncio.CancelledError):
             (await first).abort()
@@ -119,15 +120,16 @@ async def test_a_turn_is_not_lost_with_the_one_who_waited_for_it() -> None:
 
 async def test_what_failed_is_not_counted() -> None:
     """A store that was away for a while would never be called again."""
-    async with Upstream(serve) as store:
-        port = store.port
     pool = Pool(TIMES, connections=1)
-    address = Address("127.0.0.1", port)
-    for _ in range(3):
-        with pytest.raises(Refused) as refusal:
-            await pool.connect(address)
-        assert refusal.value.reason is Reason.STORE_UNAVAILABLE
-        assert pool.open == 0
+    with socket.socket() as deaf:
+        # Bound, so that no other process takes the port, and not listening.
+        deaf.bind(("127.0.0.1", 0))
+        address = Address("127.0.0.1", deaf.getsockname()[1])
+        for _ in range(3):
+            with pytest.raises(Refused) as refusal:
+                await pool.connect(address)
+            assert refusal.value.reason is Reason.STORE_UNAVAILABLE
+            assert pool.open == 0
     await pool.aclose()
 
 
@@ -218,8 +220,8 @@ async def test_a_connection_that_dies_as_it_is_taken_is_passed_over() -> None:
     """The one that lay on top would be used although it had just ended."""
 
     class Dying(Channel):
-        def park(self) -> None:
-            pass
+        def park(self) -> bool:
+            return True
 
         def unpark(self) -> bool:
             return False

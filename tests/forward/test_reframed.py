@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from signproxy.forward.reframed import Reframed
+from signproxy.forward.payload import Reframed
 from signproxy.s3.aws_chunked import ChunkedPayload
 from signproxy.s3.payload import MAX_REFRAMED_CHUNK, Carriage, Payload, PayloadMode, reframed_length
 

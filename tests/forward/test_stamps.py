@@ -9,7 +9,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.forward.addresses import Address
 from signproxy.forward.answer import Answer
 from signproxy.forward.underway import Underway
-from signproxy.gate.outcome import ForwardOutcome
+from signproxy.gate.outcome import StoreOutcome
 from signproxy.s3.forwarded_operations import _TABLE_SHAPES, _VOLUME_SHAPES
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import STAMP, Stamp
@@ -17,10 +17,11 @@ from signproxy.s3.unsigned_operations import UNSIGNED
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.head import read_request_head
-from tests.forward.rig import EVENT_ID, PLAIN, Rig, Story, connected, passed_of, request, serving_rig, storage, until
+from tests.forward.rig import EVENT_ID, PLAIN, Rig, Story, connected, passed_of, request, serving_rig, storage
 from tests.forward.test_faults import once_then
 from tests.forward.test_requests import forwarded, verified
 from tests.forward.upstream import Upstream, serve, serving
+from tests.waiting import until
 
 _STAMP = f"{STAMP}={EVENT_ID}"
 
@@ -96,11 +97,11 @@ HEAD = read_request_head(request())
 
 
 async def test_what_was_sent_before_is_said_to_be_sent_whatever_is_refused_now() -> None:
-    """A quick request that the general way goes on with: the store's log would have one that no event says was sent."""
+    """A quick request that goes the ordinary way: the store's log would have one that no event says was sent."""
     async with serving_rig(Rig(storage(1))) as rig:
         passed = passed_of(rig.store, HEAD, PLAIN)
         for stamped in (True, False):
-            outcome = ForwardOutcome(status=0)
+            outcome = StoreOutcome(status=0)
             underway = Underway(None, None, None)
             underway.stamped = stamped
             client = Channel()
@@ -119,7 +120,7 @@ async def test_what_was_sent_before_is_counted_although_nothing_more_is_asked() 
         port = store.port
     async with serving_rig(Rig(storage(port))) as rig:
         passed = passed_of(rig.store, HEAD, PLAIN)
-        outcome, client = ForwardOutcome(status=0), Channel()
+        outcome, client = StoreOutcome(status=0), Channel()
         answer, body = Answer(client, HEAD, EVENT_ID, ""), Incoming(client, HEAD.body, HEAD.length, idle=1)
         with pytest.raises(Refused) as caught:
             await rig.forwarder.forward(
@@ -141,7 +142,7 @@ async def test_a_list_of_buckets_says_how_long_the_store_was_asked() -> None:
     """Its event is refused where the list is too much for its caller, and would not say that the store was asked."""
     document = b"<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>"
     async with Upstream(serving(document)) as store, serving_rig(Rig(storage(store.port))) as rig:
-        outcome, client = ForwardOutcome(status=200), await rig.pool.connect(Address("127.0.0.1", store.port))
+        outcome, client = StoreOutcome(status=200), await rig.pool.connect(Address("127.0.0.1", store.port))
         try:
             assert await rig.forwarder.buckets(rig.store, client, outcome, event_id=EVENT_ID) == []
         finally:

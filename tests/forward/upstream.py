@@ -11,6 +11,8 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Self
 
+from tests.waiting import never
+
 STAMP = re.compile(r"[?&]x-signproxy-id=([0-9A-Z]{26})$")
 OK = b"HTTP/1.1 200 OK\r\nx-amz-request-id: UP1\r\nContent-Length: 0\r\n\r\n"
 
@@ -96,7 +98,7 @@ class Talk:
 
     async def sleep(self) -> None:
         """Neither read nor write."""
-        await asyncio.sleep(30)
+        await never()
 
     async def _chunks(self) -> bytes:
         body = b""

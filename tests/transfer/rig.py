@@ -133,12 +133,6 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return _made[0]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that is not announced."""
-    while not condition():  # noqa: ASYNC110 - the point of it
-        await asyncio.sleep(0.001)
-
-
 async def read_all(channel: Channel, count: int) -> bytes:
     """Return exactly so many bytes of a channel."""
     body = Incoming(channel, BodyFraming.SIZED, count, idle=SECONDS)

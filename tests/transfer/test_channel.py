@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from signproxy.transfer.channel import HELD
 from signproxy.transfer.faults import MessageFault, MessageInvalid, SourceStalled, TargetStalled, Truncated
+from signproxy.transfer.receiving import HELD, PIECE
 from signproxy.transfer.refusal import HEAD_LIMIT
-from signproxy.transfer.scratch import PIECE
-from tests.transfer.rig import LOOPS, SECONDS, Wire, connected, read_all, run, until
+from tests.transfer.rig import LOOPS, SECONDS, Wire, connected, read_all, run
+from tests.waiting import at_rest, until
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -113,7 +113,7 @@ def test_what_is_not_wanted_yet_is_bounded(loop: str, wire: Wire) -> None:
         async with connected(wire, small=True) as (near, far):
             far.write(data)
             await until(lambda: near.unread() >= HELD)
-            await asyncio.sleep(0.1)
+            await at_rest(near.unread)
             assert near.unread() < HELD + PIECE
             assert await read_all(near, len(data)) == data
             assert near.unread() == 0
@@ -250,7 +250,8 @@ def test_two_tasks_cannot_wait_for_the_same() -> None:
             assert await first == b"a"
             far.write(b"abc")
             await until(lambda: near.unread() == 3)
-            assert (near.take(0), near.take(2), near.take(9), near.take(1)) == (b"", b"ab", b"c", b"")
+            assert (near.take_whole(0), near.take_whole(2), near.take_whole(2)) == (b"", b"ab", None)
+            assert (near.take_whole(1), near.take_whole(1), near.take()) == (b"c", None, b"")
 
     run("asyncio", main())
 
@@ -282,5 +283,63 @@ def test_memory_may_change_once_it_was_given_to_be_sent(loop: str, wire: Wire) -
             with pytest.raises(ConnectionError):
                 # A connection may be half closed: that nothing is taken shows when it is sent.
                 await pour()
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", Wire)
+def test_what_is_sent_soon_comes_before_what_is_sent_after_it(loop: str, wire: Wire) -> None:
+    """An answer that overtakes another one is taken for it."""
+
+    async def main() -> None:
+        async with connected(wire) as (near, far):
+            near.write_soon(b"a")
+            near.write_soon(b"b")
+            near.write(b"c")
+            near.write_soon(b"d")
+            near.write_view(memoryview(b"e"))
+            near.write_soon(b"f")
+            assert near.unsent() >= 1
+            assert await read_all(far, 6) == b"abcdef"
+            assert near.unsent() == 0
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", Wire)
+def test_what_was_to_be_sent_soon_is_sent_before_the_end(loop: str, wire: Wire) -> None:
+    """The last answer of a connection would be lost."""
+
+    async def main() -> None:
+        async with connected(wire) as (near, far):
+            near.write_soon(b"the last word")
+            near.close()
+            assert await read_all(far, 13) == b"the last word"
+        async with connected(wire) as (near, far):
+            near.write_soon(b"flushed")
+            await near.flushed(SECONDS)
+            assert near.unsent() == 0
+            assert await read_all(far, 7) == b"flushed"
+
+    run(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wire", Wire)
+def test_a_connection_that_is_lost_takes_no_other_s_messages_along(loop: str, wire: Wire) -> None:
+    """One client that goes away would cost all others their answers."""
+
+    async def main() -> None:
+        async with connected(wire) as (near, far), connected(wire) as (other, another):
+            near.write_soon(b"lost")
+            other.write_soon(b"kept")
+            near.abort()
+            assert await read_all(another, 4) == b"kept"
+            await asyncio.sleep(0.01)
+            with pytest.raises(ConnectionError):
+                near.write_soon(b"more")
+            del far
 
     run(loop, main())

@@ -23,7 +23,8 @@ from signproxy.transfer.faults import (
 )
 from signproxy.transfer.head import BodyFraming
 from signproxy.transfer.pump import SPLICED_FROM, pump
-from tests.transfer.rig import LOOPS, SECONDS, Ends, Wire, connected, descriptors, read_all, run, until
+from tests.transfer.rig import LOOPS, SECONDS, Ends, Wire, connected, descriptors, read_all, run
+from tests.waiting import at_rest, until
 
 LARGE = SPLICED_FROM * 12 + 12_345
 PATTERN = os.urandom(LARGE)
@@ -345,10 +346,7 @@ def test_a_receiver_that_stops_stops_the_sender(
             second.far.hold()
             moving = asyncio.create_task(Way(first, second).sized(size))
             sending = asyncio.create_task(_send(first, size))
-            before = -1
-            while first.far.unsent() != before:
-                before = first.far.unsent()
-                await asyncio.sleep(0.1)
+            await at_rest(first.far.unsent)
             # Both sides together, in this process: what waits to be sent, and what was received and waits.
             assert second.near.unsent() + first.near.unread() <= 350 * 1024
             assert not sending.done()

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from signproxy.transfer.scratch import SEALED
-from signproxy.transfer.tls_channel import FED, TlsChannel
-from tests.transfer.rig import LOOPS, SECONDS, contexts, run, until
+from signproxy.transfer.tls_channel import FED, SEALED, TlsChannel
+from tests.transfer.rig import LOOPS, SECONDS, contexts, run
+from tests.waiting import at_rest, until
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -122,7 +122,7 @@ def test_a_receiver_that_wants_no_more_stops_the_sender(loop: str) -> None:
             channel = await dialled(port)
             await channel.secured()
             await until(lambda: channel.unread() > 0)
-            await asyncio.sleep(0.1)
+            await at_rest(channel.unread)
             assert channel.unread() <= 2 * (SEALED + 16 * 1024)
             assert len(await read_whole(channel)) == total
             channel.abort()

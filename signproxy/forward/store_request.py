@@ -1,0 +1,138 @@
+"""Make of a request that was judged the one that its store gets: the client's own, byte for byte where it can be."""
+
+from __future__ import annotations
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.forward.payload import EMPTY_SHA256, BodyTransfer
+from signproxy.forward.uploads import MARKED_ANSWERS, UploadIds, place_of
+from signproxy.forward.verdict import SLOW
+from signproxy.gate.forwarded import Passed
+from signproxy.s3.hoisted import with_hoisted
+from signproxy.s3.operation import Operation
+from signproxy.s3.storage import STAMP, Stamp, Storage
+from signproxy.transfer.head import BodyFraming, RequestHead
+
+# Looking a member up in its class calls Python code; the hot path does without.
+_NONE, _SIZED = BodyFraming.NONE, BodyFraming.SIZED
+_STAMPED = Stamp.QUERY
+# SeaweedFS answers 501 where the query of ListObjects has a name that it does not know.
+_WITHOUT_STAMP = Operation.LIST_OBJECTS
+_GUARDED = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
+_READ_ANSWERS = (*MARKED_ANSWERS, *SLOW)
+_WITH_BODY = frozenset(("PUT", "POST"))
+_NO_BODY = "Content-Length: 0\r\n"
+_IN_CHUNKS = "Transfer-Encoding: chunked\r\n"
+_GUARD = ("If-None-Match", "*")
+
+
+class StoreRequest(msgspec.Struct, gc=False):
+    """A request as the store will get it: the client's own, changed where its body is changed."""
+
+    method: str
+    target: str
+    """Path and query as the client sent them, the bucket where the store wants it, and the stamp behind them."""
+    path: str
+    """The canonical form of the path, which is signed."""
+    query: str
+    """The canonical form of the query, which is signed."""
+    headers: tuple[tuple[str, str], ...]
+    """Name as spelled and value exactly; without Host, framing, date, payload hash and credentials."""
+    signed: tuple[tuple[str, str], ...]
+    """Those of the headers that are signed: lower-case names, folded values."""
+    payload: str
+    """The value of x-amz-content-sha256."""
+    framing: str = ""
+    """The header line that says where the body ends; empty for a request that has none."""
+    stamped: bool = False
+    """Whether its store is sent the id of the audit event with it."""
+    is_answer_read: bool = False
+    """Whether the document of its answer is read, or changed, on its way to the client."""
+
+    def stamp(self, event_id: str) -> None:
+        """Let the store's own log name the audit event, where it takes that.
+
+        The name sorts after every name that a query may have.
+        """
+        if not self.stamped:
+            return
+        stamp = f"{STAMP}={event_id}"
+        if self.query:
+            self.target, self.query = f"{self.target}&{stamp}", f"{self.query}&{stamp}"
+        else:
+            # An empty query keeps its question mark.
+            self.target, self.query = f"{self.target.removesuffix('?')}?{stamp}", stamp
+
+    def guard(self) -> None:
+        """Let the write fail where the object exists: `overwrite: forbid`."""
+        if not any(name.lower() == "if-none-match" for name, _ in self.headers):
+            self.headers = (*self.headers, _GUARD)
+        if not any(name == "if-none-match" for name, _ in self.signed):
+            self.signed = (*self.signed, ("if-none-match", "*"))
+
+    def replace(self, name: str, value: str) -> None:
+        """Give a header another value; its spelling and place stay."""
+        self.headers = tuple([(spelled, value if spelled.lower() == name else old) for spelled, old in self.headers])
+        self.signed = tuple([(each, value if each == name else old) for each, old in self.signed])
+
+    def add(self, name: str, value: str) -> None:
+        """Put a header in that is not there."""
+        self.headers = (*self.headers, (name, value))
+        self.signed = tuple(sorted((*self.signed, (name.lower(), value))))
+
+    def remove(self, name: str) -> None:
+        """Take a header out."""
+        self.headers = tuple([header for header in self.headers if header[0].lower() != name])
+        self.signed = tuple([header for header in self.signed if header[0] != name])
+
+
+def store_request(
+    passed: Passed, transfer: BodyTransfer, head: RequestHead, upload_ids: UploadIds, most: int
+) -> StoreRequest:
+    """Return the request as the store will get it, but for the stamp, and the framing of a body that is not read yet.
+
+    Raise Refused for a body that the operation has not, or that is longer than `most` bytes.
+    """
+    forwardable = passed.forwardable
+    request = forwardable.request
+    operation = request.operation
+    target, query = forwardable.target, request.canonical_query
+    if query and "upload" in query:
+        target, query = upload_ids.stripped(place_of(passed), request.key, target, query)
+    if forwardable.hoisted:
+        target, query = with_hoisted(target, query, forwardable.hoisted)
+    if transfer.body is _NONE:
+        framing = _NO_BODY if request.method in _WITH_BODY else ""
+    else:
+        framing = _framing_of(passed, transfer, head, most)
+    is_stamped = request.storage.stamp is _STAMPED and operation is not _WITHOUT_STAMP
+    is_answer_read = operation in _READ_ANSWERS or bool(passed.refused)
+    outbound = StoreRequest(
+        request.method, target, request.canonical_path, query, forwardable.headers, request.headers, request.payload,
+        framing, is_stamped, is_answer_read,
+    )  # fmt: skip
+    if passed.allow.write_once and operation in _GUARDED:
+        outbound.guard()
+    if is_answer_read:
+        # It must not come in a coding.
+        outbound.remove("accept-encoding")
+    return outbound
+
+
+def bucket_list(storage: Storage, query: str) -> StoreRequest:
+    """Return the request for a page of a storage's buckets."""
+    target = f"/?{query}" if query else "/"
+    return StoreRequest("GET", target, "/", query, (), (), EMPTY_SHA256, stamped=storage.stamp is _STAMPED)
+
+
+def _framing_of(passed: Passed, transfer: BodyTransfer, head: RequestHead, most: int) -> str:
+    """Return the header line that says where a body ends."""
+    request = passed.forwardable.request
+    if request.copy_source is not None or request.method not in _WITH_BODY:
+        raise Refused(Reason.BODY_UNEXPECTED, f"a body with {request.s3_name}")
+    size = passed.forwardable.payload.decoded_length
+    size = head.length if size is None else size
+    if size > most:
+        raise Refused(Reason.ENTITY_TOO_LARGE, f"{size} bytes, at most {most} are allowed")
+    return f"Content-Length: {transfer.length}\r\n" if transfer.body is _SIZED else _IN_CHUNKS

@@ -46,9 +46,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return f"{workers}{': '.join((*self.where, outcome))}"
 
 
-def diagnosed(findings: Iterable[Finding], weight: Urgency = Urgency.WRONG) -> Iterable[Diagnosis]:
-    """Return what was found in an operator's files; the weight is that of what the reader makes of it."""
-    return (Diagnosis(found.problem, weight=weight, where=(found.file, found.path)) for found in findings)
+def diagnosed(findings: Iterable[Finding]) -> Iterable[Diagnosis]:
+    """Return the faults that were found in an operator's files."""
+    return (Diagnosis(found.problem, where=(found.file, found.path)) for found in findings)
+
+
+def advised(path: str, what: str, file: str = "") -> Diagnosis:
+    """Return what works all the same, and is worth a word, at a path in an operator's file."""
+    return Diagnosis(what, weight=Urgency.LOOK, where=(file, path))
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:

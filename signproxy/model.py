@@ -94,6 +94,11 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
     def delegated(self) -> bool:
         return self.caller is not self.effective
 
+    @property
+    def owner(self) -> str:
+        """Who may have staged or dropped a table; empty where the caller acts on another's rights."""
+        return "" if self.delegated else self.caller.name
+
 
 class TableId(msgspec.Struct, frozen=True, gc=False):
     """A table's full name. `namespace` holds its levels joined by U+001F, as on the wire."""
@@ -158,9 +163,6 @@ class Deny(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
     table: TableId | None = None
     volume: VolumeId | None = None
-
-
-Decision = Allow | Deny
 
 
 class SessionScope(msgspec.Struct, frozen=True, gc=False):

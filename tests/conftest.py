@@ -1,16 +1,25 @@
-"""Set what every test runs under: no network beyond this machine, and properties that can be repeated."""
+"""Set what tests run under, no network beyond this machine and properties that are repeatable; hold shared fixtures."""
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import os
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.authority import Authority
 
 # No deadline: machines differ, and no test asserts an absolute time.
 settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, max_examples=200, derandomize=True, database=None)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 # Thousands of runs, one per mutant: few examples, always the same ones.
 settings.register_profile(
     "mutants",
@@ -54,3 +63,36 @@ def _only_loopback(event: str, arguments: tuple[object, ...]) -> None:
 # An audit hook sees what a patched socket class misses (connect_ex, sendto, resolution, fixtures' tear-down)
 # and cannot be taken off. Event loops written in C are the exception: tests run on asyncio's own.
 sys.addaudithook(_only_loopback)
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    """One authority for certificates of all tests: its key takes time to make."""
+    from tests.authority import Authority
+
+    return Authority()
+
+
+@pytest.fixture
+def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the machine that runs the tests is read."""
+    for name in [name for name in os.environ if name.startswith("SIGNPROXY")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def short_directory() -> Iterator[Path]:
+    """A directory whose name leaves room for a socket's; those of pytest are long."""
+    with TemporaryDirectory(prefix="s") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def log_lines() -> Iterator[io.StringIO]:
+    """Log to memory, and to standard error again afterwards."""
+    from signproxy.telemetry.log import LogThreshold, configure
+
+    written = io.StringIO()
+    configure(LogThreshold.DEBUG, written)
+    yield written
+    configure()

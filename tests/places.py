@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from signproxy.gate.lease import Lease, PlaceKeeper
+from signproxy.gate.lease import Lease
+from signproxy.gate.limits import Places
 
 
 @contextmanager
-def placed(places: PlaceKeeper, principal: str) -> Iterator[None]:
+def placed(places: Places, principal: str) -> Iterator[None]:
     """Hold one as a request does. Raise Refused where there is none."""
     lease = Lease()
+    lease.principal = principal
     try:
-        lease.take(places, principal)
+        lease.take(places)
         yield
     finally:
         lease.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, Self, TypeVar
@@ -11,29 +10,21 @@ from typing import Any, Protocol, Self, TypeVar
 import msgspec
 
 from signproxy.audit.event import AuditEvent
-from signproxy.audit.sink import AuditSink, MemorySink
+from signproxy.audit.sink import AuditSink
 from signproxy.audit.trail import QUEUE_LIMIT, AuditTrail
 from signproxy.audit.trail_state import OnError
 from signproxy.config.settings import Settings, SigningSettings
-from signproxy.config.storage import StorageBinding
-from signproxy.credentials.credentials import Credentials
-from signproxy.errors import Refused
 from signproxy.gate.limits import Limits
-from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
-from signproxy.inventory.declared.source import MemoryPolicySource
-from signproxy.inventory.resolver import PolicyResolver, TableResolver
+from signproxy.identity.opaque import OpaqueToken, hash_token
+from signproxy.inventory.resolver import TableResolver
 from signproxy.policy.state import PolicyState
-from signproxy.s3.storage import Storage
-from signproxy.sealing import SealingSecret
-from signproxy.server.api.app import Handler
-from signproxy.server.process.catalogs import Catalogs, learned_tables
-from signproxy.server.process.generation import Generation
-from signproxy.server.process.rooms import House, ServingProcess, assemble
-from signproxy.server.process.seals import seals_of
-from signproxy.telemetry.metrics import Metrics
+from signproxy.server.api.app import Api
+from tests import rooms
+from tests.audit.sinks import MemorySink
 from tests.listening import Client, ClientOf, ListenerServer, started_client
+from tests.policies import MemoryPolicySource
+from tests.waiting import blocked_until
 
 POLICY = """
 remote_signing: true
@@ -119,11 +110,11 @@ grants:
   - {role: sign_only, privileges: [TABLE_REMOTE_SIGN]}
 """
 
-AT_ARRIVAL = PolicyState(rev="at-arrival", epoch=1, catalogs=[])
+AT_ARRIVAL = PolicyState(rev="at-arrival", epoch=1, catalogs={})
 """The policy that is in force when a request arrives, which is judged by none."""
 
-ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"
-SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+# Of the server itself.
+ACCESS_KEY, SECRET = rooms.ACCESS_KEY, rooms.SECRET
 HOST = "https://my-bucket.s3.us-west-2.amazonaws.com"
 KEY = "wh/t1/data/f.parquet"
 SIGN_T1 = "/s3-sign/v1/lake/namespaces/ns/tables/t1"
@@ -136,20 +127,7 @@ def token_of(name: str) -> str:
     return f"{name}-{'0' * 32}"
 
 
-class FixedCredentials:
-    """Credentials that are always there; what a real store offers at `current`."""
-
-    def __init__(self, session_token: str = "") -> None:
-        self.credentials = Credentials(ACCESS_KEY, SECRET, session_token)
-        self.refusal: Refused | None = None
-
-    def current(self, _storage: Storage, _bucket: str) -> Credentials:
-        if self.refusal is not None:
-            raise self.refusal
-        return self.credentials
-
-
-class Product:
+class Product(rooms.Assembled):
     """The rooms of a server without sockets; `call` goes through HTTP all the same."""
 
     def __init__(
@@ -170,77 +148,32 @@ class Product:
         settings: Settings | None = None,
     ) -> None:
         self.source = MemoryPolicySource(policy, single_issuer=True)
-        state = self.source.load(1)
         self.sink = sink or MemorySink()
-        self.trail = AuditTrail(self.sink, on_error=on_error, limit=queue)
-        self.metrics = Metrics("test")
-        self.credentials = FixedCredentials(session_token)
-        self.settings = settings or Settings()
-        self.settings = msgspec.structs.replace(
-            self.settings,
+        given = msgspec.structs.replace(
+            settings or Settings(),
             public_url="https://sign.example/base/",
             signing=SigningSettings(signature_ttl, client_cache=client_cache),
-            storages={
-                name: StorageBinding(
-                    "store",
-                    (),
-                    accept_unchecked_headers=name in accepted_unsafe,
-                    accept_unchecked_payload=name in accepted_unhashed,
-                )
-                for name in accepted_unsafe | accepted_unhashed
-            },
         )
-        self.secret = SealingSecret(b"x" * 32)
-        seals = seals_of(self.settings.context, (), self.secret)
-        digests = {hash_token(token_of(name)): OpaqueToken(name, (), catalogs) for name in NAMES}
-        self.authenticator = authenticator or Authenticator((), StaticTokens(digests), seals.table_tokens)
-        self.recorder = Recorder(self.trail, self.metrics)
-        self.house = House(state)
-        learned = learned_tables(self.house.current, self.settings.sightings, seals.sightings)
-        self.catalogs = Catalogs(learned, self.authenticator, self.recorder, self.metrics, None)
-        self.process = ServingProcess(
-            self.house.current,
-            self.authenticator,
-            self.credentials,  # type: ignore[arg-type]  # the one method that is called
-            self.recorder,
-            self.catalogs,
-            self.secret,
-            resolver=resolver or PolicyResolver(),
+        super().__init__(
+            self.source.load(1),
+            rooms.accepting(given, accepted_unsafe, accepted_unhashed),
+            trail=AuditTrail(self.sink, on_error=on_error, limit=queue),
+            tokens={hash_token(token_of(name)): OpaqueToken(name, (), catalogs) for name in NAMES},
+            authenticator=authenticator,
+            resolver=resolver,
+            session_token=session_token,
         )
         limits = Limits(self.settings.limits)
         limits.backpressure.follow(self.trail)
-        self.handler = Handler(self.house, self.recorder, limits)
-        self.generation = Generation(self.settings, self.settings, "test", state, (), (), StaticTokens({}))
-        self.assemble()
+        self.handler = Api(self.house, self.recorder, limits)
         self.gate = self.house.rooms.api.gate
         self._client: Client | None = None
         self.url = ""
         """Where the running server is."""
 
-    def assemble(self) -> None:
-        """Answer by rooms that are put together as a server does it."""
-        self.house.swap(assemble(self.generation, self.process))
-
-    def answer_by(self, **rooms: Any) -> None:
-        """Answer the API's requests by other rooms than those that the settings ask for."""
-        served = self.house.rooms
-        self.house.swap(served._replace(api=served.api._replace(**rooms)))
-
-    @property
-    def state(self) -> PolicyState:
-        """The policy in force."""
-        return self.house.current()
-
-    @state.setter
-    def state(self, state: PolicyState) -> None:
-        self.generation = msgspec.structs.replace(self.generation, state=state)
-        self.house.swap(self.house.rooms._replace(generation=self.generation))
-
     def events(self) -> list[AuditEvent]:
         """Wait until the trail has written all that it accepted, and return it."""
-        deadline = time.monotonic() + 10
-        while self.trail.state.queued and time.monotonic() < deadline:
-            time.sleep(0.005)
+        blocked_until(lambda: not self.trail.state.queued)
         assert isinstance(self.sink, MemorySink)
         decode = msgspec.json.Decoder(AuditEvent).decode
         return [decode(line) for line in self.sink.lines]
@@ -271,6 +204,11 @@ class Product:
             yield self
         finally:
             await self.aclose()
+
+    async def opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection to the server, for what no client sends."""
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        return await asyncio.open_connection(host, int(port))
 
     async def call(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.diagnosis import Diagnosis, Urgency, diagnosed, joined, numbered, worst_first
+from signproxy.diagnosis import Diagnosis, Urgency, advised, diagnosed, joined, numbered, worst_first
 from signproxy.errors import Finding
 
 FULL = Diagnosis("disk full", "Free the volume.", where=("audit",), workers=(2, 1), since="since 08:00")
@@ -48,7 +48,7 @@ def test_a_finding_is_a_diagnosis_of_its_place() -> None:
     """What a start refuses and what a check warns of would be told in two ways."""
     finding = Finding("signproxy.yaml", "listen.port", "is out of range")
     (fault,) = diagnosed([finding])
-    (warning,) = diagnosed([finding], Urgency.LOOK)
+    warning = advised(finding.path, finding.problem, finding.file)
     assert str(fault) == str(warning) == str(finding) == "signproxy.yaml: listen.port: is out of range"
     assert (fault.weight, warning.weight) == (Urgency.WRONG, Urgency.LOOK)
 

@@ -20,9 +20,9 @@ from signproxy.inventory.declared.document import (
     TableEntry,
     VolumeEntry,
 )
-from signproxy.inventory.declared.source import MemoryPolicySource
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import OptIns
+from tests.policies import MemoryPolicySource
 from tools.docs.generate import DOCS, PAGES, SECTIONS, main
 from tools.docs.operations import rows_of_signed
 from tools.docs.settings import EXAMPLE

@@ -9,7 +9,7 @@ import pytest
 
 from signproxy.cli.main import COMMANDS
 from signproxy.errors import Invalid
-from signproxy.inventory.declared.source import MemoryPolicySource
+from tests.policies import MemoryPolicySource
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -17,14 +17,15 @@ from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.identity.opaque import STATIC_ISSUER
 from signproxy.model import Ceiling, NamedTable
-from signproxy.server.api import app
+from signproxy.signing import sign_way
+from tests.facade.test_upstream_reasons import PROVOKED as BEHIND_AN_UPSTREAM
 from tests.gate.cases import CASES, SEALED, Ask, judge
 from tests.gate.forward_cases import OF_THE_S3_LISTENER, OF_VOLUMES
 from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE
 from tests.identity.rig import NOW, authenticator, claims, public_issuer, remote_issuer, token
 from tests.places import placed
 from tests.product import SIGN_T1, Product, sign_message, token_of
-from tests.server.test_upstream_reasons import PROVOKED as BEHIND_AN_UPSTREAM
+from tests.waiting import until
 
 GONE = 0
 """Stands for the status of an answer that was not received."""
@@ -72,14 +73,13 @@ def _bearer(text: str) -> Provoke:
 
 
 async def _half_a_body(product: Product, *, leave: bool) -> int:
-    host, _, port = product.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await product.opened()
     head = f"POST {SIGN_T1} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token_of('reader')}\r\n"
     writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
     await writer.drain()
     if leave:
         # The handler must have begun to read, or there is no client to be gone.
-        await asyncio.sleep(0.05)
+        await until(lambda: product.handler.in_flight == 1)
         writer.transport.abort()
         return GONE
     status = int((await reader.readline()).split()[1])
@@ -89,7 +89,7 @@ async def _half_a_body(product: Product, *, leave: bool) -> int:
 
 async def _too_slow(product: Product) -> int:
     patch = pytest.MonkeyPatch()
-    patch.setattr(app, "BODY_TIMEOUT", 0.05)
+    patch.setattr(sign_way, "BODY_TIMEOUT", 0.05)
     try:
         return await _half_a_body(product, leave=False)
     finally:
@@ -196,8 +196,8 @@ def test_every_reason_can_be_provoked() -> None:
 
 async def test_what_no_route_can_reach_the_gate_refuses() -> None:
     """The rule stands before the first route that needs it."""
-    refused = await judge(Product(SEALED), CASES[Reason.CEILING])
-    assert isinstance(refused, Refused)
+    refused = (await judge(Product(SEALED), CASES[Reason.CEILING])).refused
+    assert refused is not None
     assert refused.reason is Reason.CEILING
     assert CASES[Reason.CEILING].ceiling is Ceiling.READ_ONLY
 
@@ -207,13 +207,12 @@ async def test_each_reason_is_provoked_answered_and_counted(reason: Reason, capf
     """The code that an operator sees must be the one that the documentation explains."""
     async with _product(reason).running() as product:
         status = await PROVOKED[reason](product)
-        counted: list[str] = []
-        for _ in range(500):
-            counted = _DONE.findall(product.metrics.render().body.decode())
-            if counted:
-                break
-            await asyncio.sleep(0.01)
-    assert counted == [reason.code]
+
+        def counted() -> list[str]:
+            return _DONE.findall(product.metrics.render().body.decode())
+
+        await until(counted)
+    assert counted() == [reason.code]
     assert status == (GONE if reason is Reason.CLIENT_GONE else reason.status)
     # A fault of ours leaves its trace in the log, and no other reason does.
     assert ("ZeroDivisionError" in capfd.readouterr().err) is (reason is Reason.INTERNAL)

@@ -217,7 +217,7 @@ def test_secrets_are_compared_by_value() -> None:
 
 def test_without_a_secret_nothing_is_sealed() -> None:
     """A key of nothing would be known to everybody."""
-    with pytest.raises(ValueError, match="nothing to seal with"):
+    with pytest.raises(ValueError, match="nothing to seal, derive or mark with"):
         Sealer((), Purpose.CONTEXT)
 
 
@@ -277,7 +277,7 @@ def test_a_mark_of_one_purpose_is_nothing_to_another() -> None:
 
 def test_nothing_is_marked_without_a_secret_and_markers_are_not_pickled() -> None:
     """Anyone could make marks."""
-    with pytest.raises(ValueError, match="nothing to mark with"):
+    with pytest.raises(ValueError, match="nothing to seal, derive or mark with"):
         Marker((), Purpose.UPLOAD_ID)
     with pytest.raises(TypeError, match="secrets are not pickled"):
         pickle.dumps(marker())

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from signproxy.answers.reply import Reply
 from signproxy.errors import Reason, Refused, anew
-from signproxy.gate.passage import Passage
 
 MAX_MESSAGE = 64 * 1024
 """A sign request without a body; Java's are below 2 KiB."""
@@ -89,7 +88,7 @@ class Arriving:
             yield part
 
 
-async def hear_out(request: web.BaseRequest, passage: Passage, reason: Reason, reply: Reply) -> None:
+async def hear_out(request: web.BaseRequest, reason: Reason | None, reply: Reply, *, known: bool) -> None:
     """Read and forget what is left of a request's body; end the connection if that is too much."""
     content = request.content
     if content.is_eof():
@@ -98,7 +97,7 @@ async def hear_out(request: web.BaseRequest, passage: Passage, reason: Reason, r
     if reason in _NOT_HEARD_OUT or "Expect" in request.headers:
         return
     # A caller that is not known, or asks too much, cannot make the server read more than a message.
-    left = MAX_MESSAGE if passage.subject is None or reason in FOR_TOO_MUCH else 2 * MAX_BULK_MESSAGE
+    left = MAX_MESSAGE if not known or reason in FOR_TOO_MUCH else 2 * MAX_BULK_MESSAGE
     with contextlib.suppress(TimeoutError, ConnectionError, web.RequestPayloadError):
         async with asyncio.timeout(DISCARD_SECONDS):
             while left > 0 and (chunk := await content.readany()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,7 @@ class Reply(web.StreamResponse):
         length = "" if self._status in _WITHOUT_CONTENT else f"Content-Length: {size}\r\n"
         head = (
             f"{_STATUS_LINES.get(self._status) or _status_line(self._status)}{self._lines}{length}"
-            f"Date: {http_date()}\r\n{_CLOSE if self.closes else _END}"
+            f"Date: {http_date(int(time.time()))}\r\n{_CLOSE if self.closes else _END}"
         )
         return head.encode("latin-1") + self._content
 
@@ -104,15 +105,7 @@ def _status_line(status: int) -> str:
         return f"HTTP/1.1 {status} Other\r\n"
 
 
-_date_second = 0
-_date_text = ""
-
-
-def http_date() -> str:
-    """Return the time as HTTP writes it; made once in a second."""
-    global _date_second, _date_text  # noqa: PLW0603 - one text per second, shared by all answers of the loop
-    second = int(time.time())
-    if second != _date_second:
-        _date_text = formatdate(second, usegmt=True)
-        _date_second = second
-    return _date_text
+@lru_cache(maxsize=2)
+def http_date(second: int) -> str:
+    """Return a time as HTTP writes it; made once, and shared by all answers of a second."""
+    return formatdate(second, usegmt=True)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from signproxy.catalog.access import DELEGATION_HEADER, Offer, client_of, is_offered
 from signproxy.catalog.carried import APPLICATION, CONTEXT, QUERY, Contexts
 from signproxy.catalog.names import encode_segment
-from signproxy.catalog.signer_grant import SignerGrant, mount_of, variant_of
-from signproxy.gate.passage import Passage
+from signproxy.catalog.signer_grant import (
+    DELEGATION_HEADER,
+    Offer,
+    SignerGrant,
+    client_of,
+    is_offered,
+    mount_of,
+    variant_of,
+)
+from signproxy.gate.request import AskedFor
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.model import Subject, TableScope
@@ -19,36 +27,24 @@ from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
 
 
-class Granting:
+class Granting(NamedTuple):
     """Makes grants by the settings in force."""
 
-    __slots__ = ("_authenticator", "_listener", "_token_seconds", "contexts", "public_url")
-
-    def __init__(
-        self,
-        authenticator: Authenticator,
-        contexts: Contexts,
-        public_url: str,
-        token_seconds: float | None,
-        listener: str = "",
-    ) -> None:
-        """`token_seconds` is how long table tokens live; None where they are switched off.
-
-        `listener` is the S3 listener's URL; empty where there is none that clients can be told.
-        """
-        self._listener = listener
-        self._authenticator = authenticator
-        self.contexts = contexts
-        self.public_url = public_url
-        self._token_seconds = token_seconds
+    authenticator: Authenticator
+    contexts: Contexts
+    public_url: str
+    token_seconds: float | None
+    """How long table tokens live; None where they are switched off."""
+    listener: str = ""
+    """The S3 listener's URL; empty where there is none that clients can be told."""
 
     def offered(
-        self, state: PolicyState, catalog: Catalog, offer: Offer, passage: Passage, headers: Mapping[str, str]
+        self, state: PolicyState, catalog: Catalog, offer: Offer, asked: AskedFor, headers: Mapping[str, str]
     ) -> SignerGrant | None:
         """Return what this caller is told, but for what differs from table to table; None where it is nothing."""
-        if not signs(state, catalog) or not is_offered(offer, headers.get(DELEGATION_HEADER, "")):
+        if refuse_closed(state, catalog) is not None or not is_offered(offer, headers.get(DELEGATION_HEADER, "")):
             return None
-        said = {APPLICATION: passage.application, QUERY: passage.query_id}
+        said = {APPLICATION: asked.application, QUERY: asked.query_id}
         return SignerGrant(
             mount=mount_of(self.public_url, catalog.name),
             prefix=encode_segment(catalog.name),
@@ -59,19 +55,19 @@ class Granting:
     def variant(self, grant: SignerGrant | None, state: PolicyState, now: float) -> str:
         """Return what tells answers that are made now from others. With tokens they are others after half a life."""
         if grant is None:
-            return variant_of(None, state.rev, self._listener)
-        if self._token_seconds is None:
+            return variant_of(None, state.rev, self.listener)
+        if self.token_seconds is None:
             return variant_of(grant, state.rev)
-        return variant_of(grant, state.rev, str(int(2 * now / self._token_seconds)))
+        return variant_of(grant, state.rev, str(int(2 * now / self.token_seconds)))
 
     def of_table(
         self, grant: SignerGrant | None, catalog: Catalog, facts: TableFacts, subject: Subject, bearer: str
     ) -> SignerGrant | None:
         """Return a grant with a token of the table, where there are such tokens."""
-        if grant is None or self._token_seconds is None:
+        if grant is None or self.token_seconds is None:
             return grant
         scope = TableScope(catalog.name, facts.namespace, facts.name, facts.uuid)
-        token = self._authenticator.table_token(subject.caller, bearer, scope)
+        token = self.authenticator.table_token(subject.caller, bearer, scope)
         return grant if token is None else msgspec.structs.replace(grant, token=token)
 
     def of_staged(self, grant: SignerGrant | None, staged: Staged) -> SignerGrant | None:
@@ -81,17 +77,13 @@ class Granting:
             return grant
         return msgspec.structs.replace(grant, context={**grant.context, CONTEXT: context})
 
-    def listener_for(self, *, signing: bool, offered: bool) -> str:
-        """Return where a caller sends its S3 requests: the S3 listener's URL, empty for the store.
+    def listener_for(self, state: PolicyState, catalog: Catalog) -> str:
+        """Return where a caller that signs by itself sends its S3 requests: the S3 listener's URL, empty for the store.
 
-        A caller that is offered signatures sends them to the store; all others sign by themselves. Where signing is off
-        for the catalog, the listener serves none of its tables, and callers have the store's own keys.
+        A caller that is offered signatures sends its requests to the store. Where signing is off for the catalog, the
+        listener serves none of its tables, and callers have the store's own keys.
         """
-        return self._listener if signing and not offered else ""
-
-    def staged_until(self, now: float) -> float:
-        """Return until when files are signed for a table that is staged now."""
-        return self.contexts.until(now)
+        return self.listener if signs(state, catalog) else ""
 
 
 def signs(state: PolicyState, catalog: Catalog) -> bool:

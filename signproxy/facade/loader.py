@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from signproxy.catalog.answer import read_table
+from typing import NamedTuple
+
 from signproxy.catalog.call import table_path
-from signproxy.catalog.upstream import Question
+from signproxy.catalog.table_answer import read_table
 from signproxy.catalog.upstream_fault import reason_of_status
 from signproxy.catalog.upstream_spec import ServiceToken
 from signproxy.catalog.upstreams import Upstreams
@@ -19,35 +20,25 @@ _NOT_FOR_CALLER = frozenset({403, 404})
 _REQUEST_ID = "signproxy-load"
 
 
-class UpstreamLoader:
+class UpstreamLoader(NamedTuple):
     """Asks upstreams for tables; an `inventory.learned.TableLoader`."""
 
-    __slots__ = ("_upstreams",)
-
-    def __init__(self, upstreams: Upstreams) -> None:
-        self._upstreams = upstreams
+    upstreams: Upstreams
 
     def asks_as(self, catalog: str) -> AsksAs:
         """Return as whom the upstream of a catalog is asked."""
-        bound = self._upstreams.of(catalog)
+        bound = self.upstreams.of(catalog)
         service = bound is not None and isinstance(bound.upstream.spec.forwarding, ServiceToken)
         return AsksAs.SERVICE if service else AsksAs.CALLER
 
     async def load(self, catalog: str, namespace: str, name: str, subject: Subject, bearer: str) -> Loaded | None:
         """Return what the upstream says of a table; None where there is none for this caller. Raise Refused."""
-        bound = self._upstreams.of(catalog)
+        bound = self.upstreams.of(catalog)
         if bound is None:
             raise Refused(Reason.UPSTREAM_UNAVAILABLE, f"catalog {catalog!r} has no upstream")
-        upstream = bound.upstream
-        # A name such as `..` would lead elsewhere, with the caller's token.
-        path = table_path(namespace, name)
-        authorization = await upstream.authorization(bearer, subject.caller.expires_at)
-        # Without old snapshots: locations are all that is wanted.
-        target = await bound.paths.target(path, "snapshots=refs", authorization, _REQUEST_ID)
-        headers = [("Accept", "application/json"), ("Accept-Encoding", "identity")]
-        if authorization is not None:
-            headers.append(("Authorization", authorization))
-        async with await upstream.ask(Question("GET", target, headers, within=upstream.spec.times.load)) as answer:
+        # Without old snapshots: locations are all that is wanted. A name such as `..` would lead elsewhere.
+        path, query = table_path(namespace, name), "snapshots=refs"
+        async with await bound.look_up(path, query, bearer, subject.caller.expires_at, _REQUEST_ID) as answer:
             if answer.status == 200:
                 table = read_table(await answer.whole(), namespace, name)
                 return Loaded(table.facts, table.restricted)

@@ -46,7 +46,7 @@ class TokenCaller:
         """
         with suppress(Refused):
             found = authenticator.authenticate(self._sealed or self._shown)
-            return Subject.of(found if isinstance(found, Principal) else await found)
+            return authenticator.known(found if isinstance(found, Principal) else await found).subject
         return None
 
     def check(self) -> None:

@@ -8,12 +8,11 @@ from time import gmtime, strftime
 
 from signproxy.errors import Reason, Refused, anew
 from signproxy.gate.forwarded import BucketsShown, StoreBucket
-from signproxy.gate.passage import Passage
+from signproxy.gate.judgement import Attempt
 from signproxy.gate.reach import refusal_of
-from signproxy.model import Allow, Subject
-from signproxy.policy.decide_bucket import decide_bucket, unlisted
-from signproxy.policy.state import PolicyState
-from signproxy.s3.forwarded import ForwardWire, service_operation
+from signproxy.model import Allow
+from signproxy.policy.decide_volume import decide_bucket, unlisted
+from signproxy.s3.forward_wire import service_operation
 from signproxy.s3.storage import Storage
 
 _AT_ONCE = 16
@@ -22,20 +21,15 @@ _AT_ONCE = 16
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z")
 
 
-def shown(
-    passage: Passage,
-    state: PolicyState,
-    subject: Subject,
-    wire: ForwardWire,
-    told: Sequence[StoreBucket] | None = None,
-) -> Generator[None, None, BucketsShown]:
+def shown(attempt: Attempt, told: Sequence[StoreBucket] | None = None) -> Generator[None, None, BucketsShown]:
     """Return the buckets that the subject may know of: those that are listed, and of those that stores told. Refused.
 
     Without what stores told, those are named that have to be asked. Others have their turn between some buckets and
     the next ones.
     """
-    asked = service_operation(wire)
-    passage.call = asked.operation.s3_name
+    state, subject = attempt.state, attempt.subject
+    asked = service_operation(attempt.wire)
+    attempt.operation = asked.operation.s3_name
     if not state.remote_signing:
         raise Refused(Reason.REMOTE_SIGNING_OFF, "off for the whole system")
     refusals = {name: refusal_of(state, catalog, subject) for name, catalog in state.catalogs.items()}

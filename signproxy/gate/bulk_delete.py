@@ -1,4 +1,4 @@
-"""Judge the keys of a bulk delete: those of one folder together, and not all of them in one go."""
+"""JudgeKeys the keys of a bulk delete: those of one folder together, and not all of them in one go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import Passed, RefusedKey, Together
-from signproxy.gate.passage import Passage
+from signproxy.gate.judgement import Attempt, Denied
+from signproxy.gate.observing import OBSERVABLE
 from signproxy.gate.turns import in_pieces
 from signproxy.model import Allow, Deny
 from signproxy.policy.catalog import Catalog, Overlap
@@ -45,40 +46,43 @@ class Deletable(NamedTuple):
 _Folder = tuple[str | int, ...]
 """A folder, and the volume of each catalog that its keys lie in: the name of a volume's own folder is such a key."""
 
-Judge = Callable[[tuple[str, ...]], Deletable | Deny]
+JudgeKeys = Callable[[tuple[str, ...]], Deletable | Deny]
 """Says of keys that lie in one place whether all of them may be deleted; a refusal is about any of them."""
 
 
-async def judge_bulk(passage: Passage, forwardable: Forwardable, catalogs: Iterable[Catalog], judge: Judge) -> Passed:
+async def judge_bulk(attempt: Attempt, forwardable: Forwardable, judge: JudgeKeys) -> Passed:
     """Return what may be sent of a bulk delete; refused keys do not keep the others back. Raise Refused."""
     request = forwardable.request
-    said = await in_pieces(_said(request, tuple(catalogs), judge))
+    catalogs = tuple([reached.catalog for reached in attempt.reached])
+    said = await in_pieces(_said(request, catalogs, judge))
     # In the order of the request, whichever place was asked for first.
     verdicts = [(key, said[key]) for key in request.delete_keys]
     allowed = [(key, verdict) for key, verdict in verdicts if isinstance(verdict, Deletable)]
     refused = [(key, verdict) for key, verdict in verdicts if isinstance(verdict, Deny)]
     if refused:
-        passage.deny = denial = refused[0][1]
+        attempt.deny = denial = refused[0][1]
+        excused = OBSERVABLE | {Reason.KEY_TOO_LONG}
+        attempt.beyond = next((each for _, each in refused if each.reason not in excused), None)
         if not allowed:
-            raise Refused(denial.reason, denial.detail)
+            raise Denied(denial)
         if denial.reason is Reason.KEY_TOO_LONG:
             # No policy grants it, so there is nothing to observe: it is told of the keys of observed callers, too.
-            passage.deny = next((each for _, each in refused if each.reason is not Reason.KEY_TOO_LONG), None)
-    _, passage.catalog, passage.table_uuid = allowed[0][1]
+            attempt.deny = next((each for _, each in refused if each.reason is not Reason.KEY_TOO_LONG), None)
+    _, attempt.catalog, attempt.table_uuid = allowed[0][1]
     allow = _together([verdict.allow for _, verdict in allowed])
     if not refused:
         return Passed(allow, forwardable)
-    passage.request = request = replace(request, delete_keys=tuple([key for key, _ in allowed]))
+    attempt.request = request = replace(request, delete_keys=tuple([key for key, _ in allowed]))
     kept_back = tuple([RefusedKey(key, denial.reason) for key, denial in refused])
     return Passed(allow, replace(forwardable, request=request), kept_back)
 
 
 def _said(
-    request: S3Request, catalogs: tuple[Catalog, ...], judge: Judge
+    request: S3Request, catalogs: tuple[Catalog, ...], judge: JudgeKeys
 ) -> Generator[None, None, dict[str, Deletable | Deny]]:
     # Where locations may nest, and where an upstream tells of them, a name may be that of another table's folder.
     uniform = all(catalog.learning is None and catalog.overlap is Overlap.FORBIDDEN for catalog in catalogs)
-    volumes = [catalog.volumes for catalog in catalogs if catalog.volumes]
+    volumes = [catalog.volumes for catalog in catalogs if catalog.volumes.any]
 
     def folder_of(key: str) -> _Folder:
         return (key[: key.rfind("/") + 1], *[id(each.find(request.bucket, key)) for each in volumes])
@@ -120,7 +124,7 @@ def _said(
     return said
 
 
-def _one_by_one(keys: Iterable[str], judge: Judge) -> Generator[None, None, dict[str, Deletable | Deny]]:
+def _one_by_one(keys: Iterable[str], judge: JudgeKeys) -> Generator[None, None, dict[str, Deletable | Deny]]:
     said: dict[str, Deletable | Deny] = {}
     for key in keys:
         said[key] = judge((key,))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.address import CatalogAddress, known_catalog
-from signproxy.gate.passage import Passage
+from signproxy.gate.judgement import Denied
+from signproxy.gate.request import CatalogAddress, find_catalog
 from signproxy.gate.scope import check_name, shows
 from signproxy.model import Ceiling, Deny, Subject, TableId
-from signproxy.policy.catalog import Catalog
-from signproxy.policy.learning import Authorizer
+from signproxy.policy.admission import refuse_stranger
+from signproxy.policy.catalog import Authorizer, Catalog
 from signproxy.policy.privileges import Privilege, names_of
 from signproxy.policy.reach import LISTS, mask_at, may_list, names_below
 from signproxy.policy.state import PolicyState
@@ -38,17 +38,33 @@ class CallPlace(NamedTuple):
 WHOLE_CATALOG = CallPlace()
 
 
+def known_catalog(state: PolicyState, subject: Subject, address: CatalogAddress) -> Catalog:
+    """Return the catalog if the subject may know of it; raise Refused."""
+    catalog = find_catalog(state, address)
+    denial = refuse_stranger(state, catalog, subject)
+    if denial is not None:
+        raise Denied(denial, catalog.name)
+    return catalog
+
+
 def admit_call(
-    passage: Passage, state: PolicyState, subject: Subject, address: CatalogAddress, need: int, place: CallPlace
+    state: PolicyState, subject: Subject, address: CatalogAddress, need: int, place: CallPlace = WHOLE_CATALOG
 ) -> Catalog:
-    """Return the catalog if the subject may make a call that needs these privileges at this place; raise Refused."""
-    catalog = known_catalog(passage, state, subject, address)
+    """Return the catalog if the subject may make a call that needs these privileges at this place; raise Refused.
+
+    The place need not exist. Whether remote signing is on does not matter.
+    """
+    catalog = known_catalog(state, subject, address)
     namespace, name, made = place
     if subject.caller.scope is not None and need:
-        check_name(subject.caller.scope, catalog, namespace, name or made)
+        try:
+            check_name(subject.caller.scope, catalog, namespace, name or made)
+        except Refused as refused:
+            raise Denied(Deny(refused.reason, refused.detail), catalog.name) from None
     table = None if namespace is None or name is None else TableId(catalog.name, namespace, name)
     if need & ~_READS and (subject.ceiling is not Ceiling.NONE or subject.delegated):
-        raise _refuse(passage, Reason.CEILING, f"delegated: {subject.delegated}, {subject.ceiling.value}", table)
+        deny = Deny(Reason.CEILING, f"delegated: {subject.delegated}, {subject.ceiling.value}", table)
+        raise Denied(deny, catalog.name)
     if catalog.authorizer is Authorizer.CATALOG:
         return catalog
     rights = state.rights(subject.effective, catalog)
@@ -60,7 +76,7 @@ def admit_call(
         lacking = ", ".join(names_of(missing))
         where = f"namespace {namespace!r}, name {name!r}" if namespace is not None else "the catalog"
         detail = f"principal {subject.effective.name!r} lacks {lacking} on {where} of {catalog.name!r}"
-        raise _refuse(passage, Reason.CALL_NOT_PERMITTED, detail, table)
+        raise Denied(Deny(Reason.CALL_NOT_PERMITTED, detail, table), catalog.name)
     return catalog
 
 
@@ -77,8 +93,3 @@ def may_see(state: PolicyState, catalog: Catalog, subject: Subject, namespace: s
         return True
     rights = state.rights(subject.effective, current)
     return rights is not None and may_list(current, rights, namespace, name)
-
-
-def _refuse(passage: Passage, reason: Reason, detail: str, table: TableId | None) -> Refused:
-    passage.deny = Deny(reason, detail, table)
-    return Refused(reason, detail)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
 
 from signproxy.audit.event import Kind
 from signproxy.audit.ids import new_event_id
 from signproxy.errors import Check, Reason, Refused
 from signproxy.gate.forwarded import BucketsShown
-from signproxy.gate.gate import CatalogAddress, Gate
-from signproxy.gate.passage import Passage
-from signproxy.model import Allow, NamedTable, Subject, Target
+from signproxy.gate.gate import Gate
+from signproxy.gate.judgement import Judged, Judgement, PolicyLook
+from signproxy.gate.lease import Lease
+from signproxy.gate.limits import Places
+from signproxy.gate.order import Order
+from signproxy.gate.outcome import Outcome
+from signproxy.gate.request import AskedFor, Request, arrived
+from signproxy.model import Allow, NamedTable, Subject
 from signproxy.policy.explain import suggest
-from signproxy.s3.forwarded import ForwardWire
-from signproxy.s3.request import S3Request, WireRequest
+from signproxy.s3.request import S3Request
 
-Outcome = Literal["passed", "failed", "skipped"]
+CheckResult = Literal["passed", "failed", "skipped"]
 
 # What comes before the gate and after it is the server's, and is not run here.
 _OUTSIDE = frozenset(
@@ -27,7 +31,7 @@ _OUTSIDE = frozenset(
 class Explanation(NamedTuple):
     """Every check in its order, the decision, what decided and one thing to do about it."""
 
-    checks: tuple[tuple[Check, Outcome, str], ...]
+    checks: tuple[tuple[Check, CheckResult, str], ...]
     decision: Literal["allow", "deny"]
     reason: Reason
     rule_id: str = ""
@@ -35,58 +39,98 @@ class Explanation(NamedTuple):
     fix: str = ""
 
 
-async def explain(
-    gate: Gate, subject: Subject, address: CatalogAddress, target: Target, wire: WireRequest, bearer: str = ""
-) -> Explanation:
-    """Return why the gate allows or refuses; the checks ran in the order of `Check`, so those before passed.
+async def explain(gate: Gate, subject: Subject, asked: AskedFor) -> Explanation:
+    """Return why the gate allows or refuses to sign or to forward, in the order in which requests are served.
 
-    `bearer` is the caller's token, where an upstream may have to be asked in its name.
+    The checks ran in the order of `Check`, so those before the one that failed passed.
     """
-    passage = Passage(Kind.SIGN, new_event_id(), "", "", "", gate.state)
-    passage.subject, passage.bearer = subject, bearer
-    try:
-        allow = await gate.judge(passage, subject, address, target, wire)
-    except Refused as refused:
-        reason, detail = refused.reason, refused.detail
-        return Explanation(
-            tuple(_checks(passage, reason, detail)), "deny", reason, detail=detail, fix=_fix(gate, passage, reason)
-        )
-    return Explanation(
-        tuple(_checks(passage, Reason.ALLOWED, "")), "allow", Reason.ALLOWED, rule_id=allow.authority.rule_id
-    )
+    kind = Kind.SIGN if asked.forward is None else Kind.FORWARD
+    way = _ToExplain(gate, subject, asked, arrived(kind, new_event_id(), gate.state))
+    return await Order(_Unrecorded(), _Unlimited()).take(way)
 
 
-async def explain_forwarded(gate: Gate, subject: Subject, wire: ForwardWire) -> Explanation:
-    """Return why the gate would let a request to the S3 listener pass, or not."""
-    passage = Passage(Kind.FORWARD, new_event_id(), "", "", "", gate.state)
-    passage.subject = subject
-    try:
-        passed = await gate.judge_forwarded(passage, subject, wire)
-    except Refused as refused:
-        reason, detail = refused.reason, refused.detail
-        return Explanation(
-            tuple(_checks(passage, reason, detail)), "deny", reason, detail=detail, fix=_fix(gate, passage, reason)
-        )
-    checks = tuple(_checks(passage, Reason.ALLOWED, ""))
-    if isinstance(passed, BucketsShown):
-        names = [*passed.names, *(f"those of clients in storage {storage.name!r}" for storage in passed.unlisted)]
-        return Explanation(checks, "allow", Reason.ALLOWED, detail=f"shown: {', '.join(names) or 'none'}")
-    detail = ""
-    if passed.observed is not None:
-        detail = f"only observed; would be refused: {passed.observed.reason.code}: {passed.observed.detail}"
-    elif passed.refused:
-        first = passed.refused[0]
-        detail = f"{len(passed.refused)} keys are refused, the first {first.key!r}: {first.reason.code}"
-    return Explanation(checks, "allow", Reason.ALLOWED, rule_id=passed.allow.authority.rule_id, detail=detail)
+class _Unlimited:
+    """Admits everything: what callers use up is the server's to count."""
+
+    waiting = Places("questions", 1, 1)
+
+    def admit(self, _principal: str, _now: int) -> None:
+        return None
 
 
-def _checks(passage: Passage, reason: Reason, detail: str) -> list[tuple[Check, Outcome, str]]:
-    checks: list[tuple[Check, Outcome, str]] = []
+class _Unrecorded:
+    """Records nothing: to explain a request is not to serve it."""
+
+    def reserve(self, _request: Request, _judgement: Judgement, _lease: Lease) -> None:
+        return
+
+    def served(self, _request: Request, _judgement: Judgement, _outcome: Outcome, _lease: Lease) -> None:
+        return
+
+    def refused(
+        self, _request: Request, _judgement: Judgement, _refused: Refused, _outcome: Outcome | None, _lease: Lease
+    ) -> None:
+        return
+
+
+class _ToExplain:
+    """The way of a request that is explained: it ends in an explanation instead of an answer."""
+
+    acts = False
+    ends = Outcome
+    look: PolicyLook | None = None
+
+    def __init__(self, gate: Gate, subject: Subject, asked: AskedFor, request: Request) -> None:
+        self.request = request
+        self.lease = Lease()
+        self._gate = gate
+        self._subject = subject
+        self.asked = asked
+        self._judge = gate.judge if asked.forward is None else gate.forward.judge
+
+    def identify(self) -> Subject:
+        return self._subject
+
+    def ask(self, _subject: Subject | None) -> AskedFor:
+        return self.asked
+
+    def judge(self, _subject: Subject | None, asked: AskedFor) -> Judged | Awaitable[Judged]:
+        return self._judge(self._subject, asked)
+
+    def serve(self, judgement: Judgement, _outcome: Outcome) -> Explanation:
+        """Say why it is allowed."""
+        checks = tuple(_checks(judgement, Reason.ALLOWED, ""))
+        passed, detail = judgement.passed, ""
+        if isinstance(passed, BucketsShown):
+            names = [*passed.names, *(f"those of clients in storage {storage.name!r}" for storage in passed.unlisted)]
+            return Explanation(checks, "allow", Reason.ALLOWED, detail=f"shown: {', '.join(names) or 'none'}")
+        if passed is not None and passed.observed is not None:
+            detail = f"only observed; would be refused: {passed.observed.reason.code}: {passed.observed.detail}"
+        elif passed is not None and passed.refused:
+            first = passed.refused[0]
+            detail = f"{len(passed.refused)} keys are refused, the first {first.key!r}: {first.reason.code}"
+        rule_id = "" if judgement.allow is None else judgement.allow.authority.rule_id
+        return Explanation(checks, "allow", Reason.ALLOWED, rule_id=rule_id, detail=detail)
+
+    def instead(self, _judgement: Judgement, _outcome: Outcome) -> None:
+        return
+
+    def fault(self, error: Exception) -> Refused:
+        raise error
+
+    def refuse(self, refused: Refused, judgement: Judgement) -> Explanation:
+        checks = tuple(_checks(judgement, refused.reason, refused.detail))
+        fix = _fix(self._gate, judgement, refused.reason)
+        return Explanation(checks, "deny", refused.reason, detail=refused.detail, fix=fix)
+
+
+def _checks(judgement: Judgement, reason: Reason, detail: str) -> list[tuple[Check, CheckResult, str]]:
+    checks: list[tuple[Check, CheckResult, str]] = []
     for check in Check:
         if check in _OUTSIDE:
             continue
         if reason is Reason.ALLOWED or check < reason.check:
-            checks.append((check, "passed", _fact(check, passage)))
+            checks.append((check, "passed", _fact(check, judgement)))
         elif check is reason.check:
             checks.append((check, "failed", detail or reason.value.meaning))
         else:
@@ -94,19 +138,19 @@ def _checks(passage: Passage, reason: Reason, detail: str) -> list[tuple[Check, 
     return checks
 
 
-def _fact(check: Check, passage: Passage) -> str:
+def _fact(check: Check, judgement: Judgement) -> str:
     """Say what a check that passed found out."""
     if check is Check.CATALOG:
-        return f"catalog {passage.catalog}, remote signing on"
+        return f"catalog {judgement.catalog}, remote signing on"
     tell = _FACTS.get(check)
-    request = passage.request
+    request = judgement.request
     if tell is not None and request is not None:
         return tell(request)
-    allow = passage.allow
+    allow = judgement.allow
     if allow is not None and check in (Check.TABLE, Check.PRIVILEGE):
         return _place(allow) if check is Check.TABLE else allow.authority.rule_id
-    if check is Check.TABLE and isinstance(passage.target, NamedTable):
-        return f"table {passage.target.name} of the path"
+    if check is Check.TABLE and isinstance(judgement.asked.target, NamedTable):
+        return f"table {judgement.asked.target.name} of the path"
     if check is Check.STORAGE and allow is not None and allow.unsafe_storage:
         return "takes unsigned headers; accepted by name in the settings"
     return ""
@@ -135,10 +179,10 @@ _FACTS: dict[Check, Callable[[S3Request], str]] = {
 }
 
 
-def _fix(gate: Gate, passage: Passage, reason: Reason) -> str:
-    catalog = gate.state.catalogs.get(passage.catalog)
-    if catalog is not None and passage.subject is not None and passage.deny is not None:
-        fix = suggest(gate.state, catalog, passage.subject, passage.deny, passage.request)
+def _fix(gate: Gate, judgement: Judgement, reason: Reason) -> str:
+    catalog = gate.state.catalogs.get(judgement.catalog)
+    if catalog is not None and judgement.subject is not None and judgement.deny is not None:
+        fix = suggest(gate.state, catalog, judgement.subject, judgement.deny, judgement.request)
         if fix:
             return fix
     return reason.value.remedy

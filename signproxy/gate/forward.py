@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.begun import Waiting, begin
 from signproxy.gate.buckets import shown
 from signproxy.gate.bulk_delete import Deletable, judge_bulk
-from signproxy.gate.context import application_in
-from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket, Together
-from signproxy.gate.observing import OBSERVABLE, observed, unguarded
-from signproxy.gate.passage import Passage
+from signproxy.gate.forwarded import Passed, StoreBucket, Together
+from signproxy.gate.judgement import Attempt, Denied, Judged, Judgement, OpenQuestion
+from signproxy.gate.observing import observed, unguarded
 from signproxy.gate.reach import Reach
+from signproxy.gate.request import AskedFor
 from signproxy.gate.scope import check_carried
 from signproxy.gate.turns import in_pieces, one_at_a_time, read_in_pieces
 from signproxy.inventory.learned.asked import Found
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
 from signproxy.inventory.resolver import TableResolver
 from signproxy.model import BY_LOCATION, Allow, Authority, Deny, Subject
-from signproxy.policy.buckets import Reached
-from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.containment import addressed
 from signproxy.policy.decide import decide
-from signproxy.policy.decide_bucket import decide_bucket
-from signproxy.policy.decide_volume import decide_volume
+from signproxy.policy.decide_volume import decide_bucket, decide_volume
 from signproxy.policy.neighbours import Neighbours, neighbours
-from signproxy.policy.standing import Standing
-from signproxy.policy.state import PolicyState
-from signproxy.s3.forwarded import (
-    FORWARDED,
-    ForwardWire,
-    KeyRules,
-    Rules,
-    classify_forwarded,
-    decoded_key,
-    key_check,
-    list_prefix,
-)
+from signproxy.policy.rights import Standing
+from signproxy.policy.state import PolicyState, Reached
+from signproxy.policy.table import Table
+from signproxy.s3.forward_wire import ForwardWire, decoded_key, list_prefix
+from signproxy.s3.forwarded import FORWARDED, classify_forwarded, key_check
 from signproxy.s3.key import check_key
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import ObjectRef, S3Request
+from signproxy.s3.rules import KeyRules, Rules
 
-_QUESTIONS = 8
-"""Rounds of questions for one request; a copy has two places, and a bulk delete as many as it likes."""
+_TIMES = 8
+"""How often a bulk delete is judged anew because the policy changed while it was judged."""
 
 TABLE_RULES = Rules()
 """What is open in a table, and where nothing is known to lie."""
@@ -63,17 +54,7 @@ _FORBIDDEN = 403
 _BAD = 400
 
 
-class _Case(NamedTuple):
-    """A request, the policy that it is judged by, and the catalogs that its bucket may mean."""
-
-    passage: Passage
-    subject: Subject
-    wire: ForwardWire
-    state: PolicyState
-    reached: tuple[Reached, ...]
-
-
-class _Judged(NamedTuple):
+class _Verdict(NamedTuple):
     """A decision, where it fell, and which keys may be addressed there."""
 
     decision: Allow | Deny
@@ -101,138 +82,140 @@ class ForwardGate:
         self._learned = learned
         self._reach = Reach()
 
-    async def judge(self, passage: Passage, subject: Subject, wire: ForwardWire) -> Passed | BucketsShown:
-        """Return what may be forwarded; waits only where a table must be asked for, or for long work. Raise Refused.
-
-        What was waited for may have changed everything: what follows is judged by the policy then in force.
-        """
-        passage.asked = wire
-        passage.method = wire.method
-        if not passage.application:
-            passage.application = application_in(wire.headers)
+    def judge(self, subject: Subject, asked: AskedFor) -> Judged | Awaitable[Judged]:
+        """Say by the policy in force what may be forwarded, or shown; awaitable for what is read or judged for long."""
+        wire = asked.forward
+        assert wire is not None  # noqa: S101 - nothing else is forwarded
         if not wire.bucket:
-            async with one_at_a_time():
-                return await in_pieces(shown(passage, self._begin(passage), subject, wire))
-        if wire.body and wire.deletes is None:
-            async with one_at_a_time():
-                wire = replace(wire, deletes=await read_in_pieces(wire.body, FORWARDED))
-        for _ in range(_QUESTIONS + 1):
-            try:
-                passed: Passed | None
-                if wire.body is None:
-                    passed = self._judged(self._case(passage, subject, wire))
-                else:
-                    passed = await self._by_body(passage, subject, wire)
-            except _Question as question:
-                answer = question.answer
-            else:
-                if passed is not None:
-                    return passed
-                continue
-            await passage.waits_for(answer)
-        raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
-
-    async def buckets(
-        self, passage: Passage, subject: Subject, wire: ForwardWire, told: Sequence[StoreBucket]
-    ) -> BucketsShown:
-        """Return the buckets to show once stores told of theirs, by the policy now in force. Raise Refused."""
+            return self._buckets(subject, asked, wire, None)
+        if wire.body is not None:
+            return self._by_body(subject, asked, wire)
         state = self._state()
-        passage.judged_by(state)
-        async with one_at_a_time():
-            return await in_pieces(shown(passage, state, subject, wire, told))
-
-    def neighbours(self, passage: Passage, subject: Subject, wire: ForwardWire) -> tuple[Passed, Neighbours] | None:
-        """Judge a request by the policy now in force; return for which others that holds, where it does."""
-        state = self._state()
+        attempt = Attempt(state, subject, asked, wire)
         try:
-            catalogs = [place.catalog for place in self._reach.of(state, subject, wire.bucket)]
-            if any(catalog.learning is not None for catalog in catalogs):
-                # What an upstream said of a table may end at any time.
-                return None
-            judged = begin(self.judge(passage, subject, wire))
+            attempt.reached = reached = self._reach.of(state, subject, wire.bucket)
+            attempt.catalog = reached[0].catalog.name
+            try:
+                passed = self._enforced(attempt)
+            except Refused as refused:
+                passed = observed(attempt, refused)
+            if passed.refused or passed.allow.write_once:
+                passed = unguarded(attempt, passed)
+        except _Question as question:
+            return OpenQuestion(attempt.judgement(), question.answer)
+        except Refused as refused:
+            return attempt.judgement(refused=refused.with_traceback(None))
+        return attempt.judgement(passed, deny=passed.observed)
+
+    def buckets(self, judged: Judgement, told: Sequence[StoreBucket]) -> Awaitable[Judgement]:
+        """Return the buckets to show once stores told of theirs, by the policy now in force."""
+        wire, subject = judged.asked.forward, judged.subject
+        assert wire is not None  # noqa: S101 - it was judged before
+        assert subject is not None  # noqa: S101 - as above
+        return self._buckets(subject, judged.asked, wire, told)
+
+    def neighbours(self, subject: Subject, asked: AskedFor) -> tuple[Judgement, Neighbours] | None:
+        """Judge a request by the policy now in force; return for which others that holds, where it does."""
+        wire = asked.forward
+        assert wire is not None  # noqa: S101 - it was forwarded
+        try:
+            catalogs = [place.catalog for place in self._reach.of(self._state(), subject, wire.bucket)]
         except Refused:
             return None
-        if isinstance(judged, Waiting):
-            judged.close()
+        if wire.body is not None or any(catalog.learning is not None for catalog in catalogs):
+            # What an upstream said of a table may end at any time.
             return None
-        if not isinstance(judged, Passed) or judged.observed is not None:
+        judged = self.judge(subject, asked)
+        if isinstance(judged, OpenQuestion) and isinstance(judged.answer, Coroutine):
+            judged.answer.close()
+        if not isinstance(judged, Judgement) or not isinstance(judged.passed, Passed):
             return None
-        request = judged.forwardable.request
-        if wire.raw_key != request.key or judged.forwardable.target != request.canonical_path:
+        passed = judged.passed
+        request = passed.forwardable.request
+        if passed.observed is not None or wire.raw_key != request.key:
+            return None
+        if passed.forwardable.target != request.canonical_path:
             # An escaped slash is one of the key's, and none of the path's.
             return None
         found = neighbours(catalogs, request)
         return None if found is None else (judged, found)
 
-    async def _by_body(self, passage: Passage, subject: Subject, wire: ForwardWire) -> Passed | None:
+    async def _buckets(
+        self, subject: Subject, asked: AskedFor, wire: ForwardWire, told: Sequence[StoreBucket] | None
+    ) -> Judgement:
+        async with one_at_a_time():
+            attempt = Attempt(self._state(), subject, asked, wire)
+            try:
+                return attempt.judgement(await in_pieces(shown(attempt, told)))
+            except Refused as refused:
+                return attempt.judgement(refused=refused.with_traceback(None))
+
+    async def _by_body(self, subject: Subject, asked: AskedFor, wire: ForwardWire) -> Judged:
         """Judge a request by its body, which takes a while. One at a time: others have their turn in between.
 
-        None where the policy changed meanwhile: what was granted when it began may be revoked.
+        It is judged anew where the policy changed meanwhile: what was granted when it began may be revoked.
         """
-        async with one_at_a_time():
-            case = self._case(passage, subject, wire)
-            try:
-                passed = await self._bulk(case)
-            except Refused as refused:
-                if not _is_excused(case, refused.reason):
-                    raise
-                passed = observed(passage, subject, case.reached[0].storage, wire, refused)
-            return _settled(case, passed) if self._state() is case.state else None
+        if wire.body and wire.deletes is None:
+            async with one_at_a_time():
+                wire = replace(wire, deletes=await read_in_pieces(wire.body, FORWARDED))
+            asked = replace(asked, forward=wire)
+        attempt = Attempt(self._state(), subject, asked, wire)
+        for _ in range(_TIMES):
+            async with one_at_a_time():
+                attempt = Attempt(self._state(), subject, asked, wire)
+                try:
+                    attempt.reached = reached = self._reach.of(attempt.state, subject, wire.bucket)
+                    attempt.catalog = reached[0].catalog.name
+                    try:
+                        passed = await self._bulk(attempt)
+                    except Refused as refused:
+                        passed = observed(attempt, refused)
+                    if passed.refused or passed.allow.write_once:
+                        passed = unguarded(attempt, passed)
+                except _Question as question:
+                    return OpenQuestion(attempt.judgement(), question.answer)
+                except Refused as refused:
+                    return attempt.judgement(refused=refused.with_traceback(None))
+                if self._state() is attempt.state:
+                    return attempt.judgement(passed, deny=passed.observed)
+        return attempt.judgement(refused=Refused(Reason.UPSTREAM_UNAVAILABLE, "the policy changes all the time"))
 
-    def _begin(self, passage: Passage) -> PolicyState:
-        state = self._state()
-        passage.judged_by(state)
-        passage.deny = None
-        return state
-
-    def _case(self, passage: Passage, subject: Subject, wire: ForwardWire) -> _Case:
-        state = self._begin(passage)
-        reached = self._reach.of(state, subject, wire.bucket)
-        passage.catalog = reached[0].catalog.name
-        return _Case(passage, subject, wire, state, reached)
-
-    def _judged(self, case: _Case) -> Passed:
-        try:
-            passed = self._enforced(case)
-        except Refused as refused:
-            if not _is_excused(case, refused.reason):
-                raise
-            passed = observed(case.passage, case.subject, case.reached[0].storage, case.wire, refused)
-        return _settled(case, passed)
-
-    def _enforced(self, case: _Case) -> Passed:
+    def _enforced(self, attempt: Attempt) -> Passed:
         """Judge the request as the policy has it. Raise Refused."""
-        passage, wire = case.passage, case.wire
-        forwardable = classify_forwarded(case.reached[0].storage, wire, _rules(case))
-        passage.request = request = forwardable.request
+        forwardable = classify_forwarded(attempt.reached[0].storage, attempt.wire, _rules(attempt))
+        attempt.request = request = forwardable.request
         operation = request.operation
         if operation in _OF_BUCKET:
-            return Passed(_of_bucket(case), forwardable)
+            return Passed(_of_bucket(attempt), forwardable)
         source = request.copy_source
-        judged = self._decide(case, case.reached, request if source is None else replace(request, copy_source=None))
-        passage.catalog, passage.table_uuid = judged.catalog, judged.table_uuid
-        allow = _allowed(passage, judged)
+        judged = self._decide(
+            attempt, attempt.reached, request if source is None else replace(request, copy_source=None)
+        )
+        attempt.catalog, attempt.table_uuid = judged.catalog, judged.table_uuid
+        allow = judged.decision
+        if isinstance(allow, Deny):
+            raise Denied(allow, judged.catalog)
         if source is not None:
-            behind = self._source(case, request, source, allow)
+            behind = self._source(attempt, request, source, allow)
             allow = replace(allow, authority=Together((allow.authority, behind)))
         return Passed(allow, forwardable)
 
-    def _decide(self, case: _Case, reached: tuple[Reached, ...], request: S3Request) -> _Judged:
+    def _decide(self, attempt: Attempt, reached: tuple[Reached, ...], request: S3Request) -> _Verdict:
         """Judge what a request addresses for the volume, or the tables, that it lies in. Raise Refused."""
-        state, subject = case.state, case.subject
+        state, subject = attempt.state, attempt.subject
         addressee = (addressed(request) or ("",))[0]
         for place in reached:
             catalog = place.catalog
-            volume = catalog.volumes.find(request.bucket, addressee) if catalog.volumes else None
+            volume = catalog.volumes.find(request.bucket, addressee) if catalog.volumes.any else None
             if volume is not None:
                 check_carried(subject.caller, volume.id)
                 decision = decide_volume(state, catalog, subject, volume, request)
-                return _Judged(decision, catalog.name, "", volume.rules.keys)
+                return _Verdict(decision, catalog.name, "", volume.rules.keys)
         unowned = ""
         for place in reached:
             catalog = place.catalog
             try:
-                found = self._owners(case, catalog, request)
+                found = self._owners(attempt, catalog, request)
             except Refused as refused:
                 # Of several catalogs with tables in one bucket, one owns the key.
                 if refused.reason is not Reason.LOCATION_UNOWNED:
@@ -240,17 +223,17 @@ class ForwardGate:
                 unowned = unowned or refused.detail
                 continue
             if isinstance(found, Deny):
-                return _Judged(found, catalog.name, "", _STRICT)
+                return _Verdict(found, catalog.name, "", _STRICT)
             owners, standing = found
             if subject.caller.scopes:
                 for table in owners:
                     check_carried(subject.caller, table.id, table.uuid)
             decision = decide(state, catalog, subject, owners, request, standing)
-            return _Judged(decision, catalog.name, owners[0].uuid if owners else "", _STRICT)
+            return _Verdict(decision, catalog.name, owners[0].uuid if owners else "", _STRICT)
         raise Refused(Reason.LOCATION_UNOWNED, unowned or f"bucket {request.bucket!r}, key {addressee!r}")
 
     def _owners(
-        self, case: _Case, catalog: Catalog, request: S3Request
+        self, attempt: Attempt, catalog: Catalog, request: S3Request
     ) -> tuple[tuple[Table, ...], Standing | None] | Deny:
         """Return the tables that own what is addressed, as the table-less sign route finds them. Raise Refused."""
         learning = catalog.learning
@@ -260,9 +243,9 @@ class ForwardGate:
                 # Once it was asked for, the answer is known the next time.
                 raise _Question(owners)
             return owners, None
-        passage = case.passage
+        asked = attempt.asked
         found = self._learned.resolve(
-            catalog, learning, case.subject, BY_LOCATION, request, passage.bearer, passage.carried
+            catalog, learning, attempt.subject, BY_LOCATION, request, asked.bearer, asked.carried
         )
         if isinstance(found, Found):
             return found.owners, found.standing
@@ -270,7 +253,7 @@ class ForwardGate:
             return found
         raise _Question(found)
 
-    def _source(self, case: _Case, request: S3Request, source: ObjectRef, target: Allow) -> Authority:
+    def _source(self, attempt: Attempt, request: S3Request, source: ObjectRef, target: Allow) -> Authority:
         """Judge the source of a copy as if it were read, in any table or volume of the same storage. Raise Refused."""
         read = replace(
             request,
@@ -281,34 +264,32 @@ class ForwardGate:
             conditional=False,
         )
         try:
-            reached = self._reach.of(case.state, case.subject, source.bucket)
-            judged = self._decide(case, reached, read)
+            reached = self._reach.of(attempt.state, attempt.subject, source.bucket)
+            judged = self._decide(attempt, reached, read)
             if judged.keys is KeyRules.STRICT:
                 check_key(source.key)
         except Refused as refused:
             if refused.reason in _OF_A_COPY_SOURCE or refused.reason.status > _FORBIDDEN:
                 raise
-            raise _outside(case.passage, source, target, refused.detail) from None
+            raise _outside(source, target, refused.detail) from None
         if isinstance(judged.decision, Allow):
             return judged.decision.authority
         if judged.decision.reason in _OF_A_COPY_SOURCE:
-            raise _refused(case.passage, judged.decision)
-        raise _outside(case.passage, source, target, judged.decision.detail)
+            raise Denied(judged.decision)
+        raise _outside(source, target, judged.decision.detail)
 
-    async def _bulk(self, case: _Case) -> Passed:
+    async def _bulk(self, attempt: Attempt) -> Passed:
         """Judge the keys of a bulk delete; those that are refused do not keep the others back. Raise Refused."""
-        passage = case.passage
-        forwardable = classify_forwarded(case.reached[0].storage, case.wire, _rules(case))
-        passage.request = request = forwardable.request
-        catalogs = [reached.catalog for reached in case.reached]
+        forwardable = classify_forwarded(attempt.reached[0].storage, attempt.wire, _rules(attempt))
+        attempt.request = request = forwardable.request
         return await judge_bulk(
-            passage, forwardable, catalogs, lambda keys: self._keys(case, replace(request, delete_keys=keys))
+            attempt, forwardable, lambda keys: self._keys(attempt, replace(request, delete_keys=keys))
         )
 
-    def _keys(self, case: _Case, request: S3Request) -> Deletable | Deny:
+    def _keys(self, attempt: Attempt, request: S3Request) -> Deletable | Deny:
         """Judge keys of a bulk delete that lie in one place; what could not be found out ends the whole request."""
         try:
-            judged = self._decide(case, case.reached, request)
+            judged = self._decide(attempt, attempt.reached, request)
             if isinstance(judged.decision, Deny):
                 return judged.decision
             check = key_check(request.storage, judged.keys)
@@ -321,33 +302,15 @@ class ForwardGate:
         return Deletable(judged.decision, judged.catalog, judged.table_uuid)
 
 
-def _is_excused(case: _Case, reason: Reason) -> bool:
-    """Whether a request passes although it is refused, because its caller is only observed."""
-    return reason in OBSERVABLE and not case.subject.delegated and case.state.observes(case.subject.caller)
-
-
-def _settled(case: _Case, passed: Passed) -> Passed:
-    """Return what passes, whole where its caller is only observed, and have the passage know it."""
-    passage, subject = case.passage, case.subject
-    # Who is observed is looked up only where it makes a difference.
-    narrowed = passed.refused or passed.allow.write_once
-    if narrowed and not subject.delegated and case.state.observes(subject.caller):
-        passed = unguarded(passage, subject, case.reached[0].storage, case.wire, passed)
-    passage.allow = passed.allow
-    if passed.observed is None:
-        passage.deny = None
-    return passed
-
-
-def _rules(case: _Case) -> Rules:
+def _rules(attempt: Attempt) -> Rules:
     """Return what is open at the place that a request addresses, before it is known what it is."""
-    wire = case.wire
-    for reached in case.reached:
-        if reached.catalog.volumes:
+    wire = attempt.wire
+    for reached in attempt.reached:
+        if reached.catalog.volumes.any:
             break
     else:
         return TABLE_RULES
-    held = [reached.catalog.volumes for reached in case.reached if reached.catalog.volumes]
+    held = [reached.catalog.volumes for reached in attempt.reached if reached.catalog.volumes.any]
     addressee = decoded_key(wire) if wire.raw_key else list_prefix(wire)
     for volumes in held:
         volume = volumes.find(wire.bucket, addressee)
@@ -356,29 +319,18 @@ def _rules(case: _Case) -> Rules:
     return TABLE_RULES
 
 
-def _allowed(passage: Passage, judged: _Judged) -> Allow:
-    if isinstance(judged.decision, Deny):
-        raise _refused(passage, judged.decision)
-    return judged.decision
-
-
-def _refused(passage: Passage, denial: Deny) -> Refused:
-    passage.deny = denial
-    return Refused(denial.reason, denial.detail)
-
-
-def _outside(passage: Passage, source: ObjectRef, target: Allow, why: str) -> Refused:
+def _outside(source: ObjectRef, target: Allow, why: str) -> Denied:
     detail = f"source {f's3://{source.bucket}/{source.key}'!r}: {why}"
-    return _refused(passage, Deny(Reason.COPY_SOURCE_OUTSIDE, detail, target.table, target.volume))
+    return Denied(Deny(Reason.COPY_SOURCE_OUTSIDE, detail, target.table, target.volume))
 
 
-def _of_bucket(case: _Case) -> Allow:
+def _of_bucket(attempt: Attempt) -> Allow:
     """Judge what is about a bucket alone: a caller who may know of it in one of the catalogs may. Raise Refused."""
     denial = None
-    for reached in case.reached:
-        decision = decide_bucket(case.state, reached.catalog, case.subject, case.wire.bucket)
+    for reached in attempt.reached:
+        decision = decide_bucket(attempt.state, reached.catalog, attempt.subject, attempt.wire.bucket)
         if isinstance(decision, Allow):
-            case.passage.catalog = reached.catalog.name
+            attempt.catalog = reached.catalog.name
             return decision
         denial = denial or decision
-    raise _refused(case.passage, denial or Deny(Reason.NO_READ_DATA))
+    raise Denied(denial or Deny(Reason.NO_READ_DATA))

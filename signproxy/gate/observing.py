@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import Observed, Passed
-from signproxy.gate.passage import Passage
-from signproxy.model import Allow, Deny, Subject
-from signproxy.s3.forwarded import ForwardWire, KeyRules, OperationsAllowed, Rules, classify_forwarded, key_check
-from signproxy.s3.storage import Storage
+from signproxy.gate.judgement import Attempt, Denied, denial_of
+from signproxy.model import Allow
+from signproxy.s3.forwarded import classify_forwarded, key_check
+from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 
 _OPEN_RULES = Rules(OperationsAllowed.ALL, KeyRules.S3)
 """What is open to callers that are only observed: a message must be well-formed, and no more."""
@@ -48,20 +48,39 @@ OBSERVABLE = frozenset(
 known, and what could not be found out."""
 
 
-def observed(passage: Passage, subject: Subject, storage: Storage, wire: ForwardWire, refused: Refused) -> Passed:
-    """Let pass what the policy refuses, as long as it is well-formed. Raise Refused."""
-    denial = passage.deny or Deny(refused.reason, refused.detail)
-    forwardable = classify_forwarded(storage, wire, _OPEN_RULES)
+def observed(attempt: Attempt, refused: Refused) -> Passed:
+    """Let pass what the policy refuses to a caller that is only observed, if it is well-formed.
+
+    Raise Refused for every other caller, and for what cannot be let pass.
+    """
+    if refused.reason not in OBSERVABLE or attempt.beyond is not None or not _is_observed(attempt):
+        raise refused
+    denial = denial_of(refused)
+    if isinstance(refused, Denied):
+        # What it would have been refused for is told, even if it turns out not to be well-formed.
+        attempt.deny = denial
+    storage = attempt.reached[0].storage
+    forwardable = classify_forwarded(storage, attempt.wire, _OPEN_RULES)
     check = key_check(storage, _OPEN_RULES.keys)
     for key in forwardable.request.delete_keys:
         check(key)
-    passage.request = forwardable.request
-    authority = Observed(subject.caller.name)
+    attempt.request = forwardable.request
+    if isinstance(refused, Denied) and refused.catalog:
+        attempt.catalog = refused.catalog
+    authority = Observed(attempt.subject.caller.name)
     return Passed(Allow(denial.table, authority, volume=denial.volume), forwardable, observed=denial)
 
 
-def unguarded(passage: Passage, subject: Subject, storage: Storage, wire: ForwardWire, passed: Passed) -> Passed:
-    """Serve what only a part, or a condition, was to be served of."""
-    if passed.refused and passage.deny is not None:
-        return observed(passage, subject, storage, wire, Refused(passage.deny.reason, passage.deny.detail))
+def unguarded(attempt: Attempt, passed: Passed) -> Passed:
+    """Return what only a part, or a condition, was to be served of: whole, where its caller is only observed."""
+    if attempt.beyond is not None or not _is_observed(attempt):
+        # A key that a scope or a ceiling keeps back is kept back, and nothing beside it is let pass for its sake.
+        return passed
+    if passed.refused and attempt.deny is not None:
+        return observed(attempt, Denied(attempt.deny))
     return replace(passed, allow=replace(passed.allow, write_once=False))
+
+
+def _is_observed(attempt: Attempt) -> bool:
+    # Looked up only where it makes a difference.
+    return not attempt.subject.delegated and attempt.state.observes(attempt.subject.caller)

@@ -1,4 +1,4 @@
-"""Say what became of a request that was forwarded, for the one event that closes it."""
+"""Say what became of a request that may be served, for the one event that closes it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,38 @@ import msgspec
 
 from signproxy.audit.event import Verdict
 from signproxy.errors import Reason
+from signproxy.model import Subject
 
 
-class ForwardOutcome(msgspec.Struct, kw_only=True, gc=False):
-    """How the conversation with the store ended. Filled by the code that held it."""
+class Outcome(msgspec.Struct, kw_only=True, gc=False):
+    """How serving a request ended. Filled by the way that served it."""
 
-    status: int
+    status: int = 200
     """What the client was answered; 0 where it was gone before there was an answer."""
     verdict: Verdict = Verdict.ALLOW
     reason: Reason = Reason.ALLOWED
     """Why it failed, where it was not the store that refused."""
     detail: str = ""
+    access_key_id: str = ""
+    """The last characters of the key that it was signed with, or that was issued."""
+    expires_at: str = ""
+    """Until when what the caller was given is good; RFC 3339."""
+    cacheable: bool = False
+    """Whether the client may use the same answer again."""
+    subject: Subject | None = None
+    """The principal that an upstream gave a token, where none was known before."""
+    stamped: bool = False
+    """Whether what was signed, or sent, carries the id of the audit event."""
+
+
+class StoreOutcome(Outcome, kw_only=True, gc=False):
+    """How the conversation with a store ended, where one was to be asked. Filled by the code that held it."""
+
     upstream_status: int = 0
     """What the store answered; 0 where it did not."""
     upstream_request_id: str = ""
     requests: int = 0
     """Requests that the store was sent."""
-    stamped: bool = False
-    """Whether they carry the id of the audit event."""
     bytes_in: int = 0
     """Of the body, from the client."""
     bytes_out: int = 0

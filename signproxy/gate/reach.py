@@ -7,9 +7,8 @@ import msgspec
 from signproxy.errors import Reason, Refused, anew
 from signproxy.model import Principal, Subject
 from signproxy.policy.admission import refuse_closed, refuse_stranger
-from signproxy.policy.buckets import Reached
 from signproxy.policy.catalog import Catalog
-from signproxy.policy.state import PolicyState
+from signproxy.policy.state import PolicyState, Reached
 from signproxy.s3.forwarded import bucket_unknown
 
 _KEPT = 4096

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from signproxy.errors import Reason, Refused
 from signproxy.model import NAMESPACE_SEPARATOR, KeyScope, NamedTable, Principal, TableId, TableScope, Target, VolumeId
-from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.catalog import Catalog
 from signproxy.policy.containment import contains_key
+from signproxy.policy.table import Table
 from signproxy.s3.request import S3Request
 
 

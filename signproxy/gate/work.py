@@ -73,11 +73,6 @@ def of_store_list(document: bytes) -> int:
     return len(document) // READ_PER_REQUEST + ids // IDS_PER_REQUEST + buckets // BUCKETS_PER_REQUEST
 
 
-def of_tables(count: int) -> int:
-    """Return what it costs to judge so many tables."""
-    return count // TABLES_PER_REQUEST
-
-
 def turn_of(size: int, short: int = SHORT_CALL) -> AbstractAsyncContextManager[None]:
     """Return what to hold while a body of so many bytes is read: one at a time.
 
@@ -139,7 +134,7 @@ class CallBill(Bill):
 
     def tables(self, count: int) -> None:
         """Count tables of a transaction."""
-        self.add(of_tables(count))
+        self.add(count // TABLES_PER_REQUEST)
 
     def parts(self, count: int) -> None:
         """Count members and elements: however few they are at a time, all of them together are charged."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from signproxy.config.load import SettingsSource
 from signproxy.config.settings import Settings
-from signproxy.config.source import SettingsSource
 
 
 def serve(source: SettingsSource, settings: Settings) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import gmtime, strftime
-
 import msgspec
 
 from signproxy.credentials.credentials import Credentials
@@ -42,16 +40,15 @@ class _Slot(msgspec.Struct, frozen=True, gc=False):
 class RequestSigner:
     """Sign with cached derived keys; one per storage and bucket, for its current credentials."""
 
-    __slots__ = ("_back_dated", "_expiry", "_slots", "_ttl")
+    __slots__ = ("_back_dated", "_slots", "ttl")
 
     def __init__(self, signature_ttl: int = S3_WINDOW) -> None:
         if not MIN_SIGNATURE_TTL <= signature_ttl <= S3_WINDOW:
             raise ValueError(f"signature_ttl must lie between {MIN_SIGNATURE_TTL} and {S3_WINDOW} seconds")
-        self._ttl = signature_ttl
+        self.ttl = signature_ttl
         # S3 has no shorter life for header signatures: dating them back ends them earlier.
         self._back_dated = S3_WINDOW - signature_ttl
         self._slots: dict[tuple[str, str], _Slot] = {}
-        self._expiry = (0, "")
 
     def sign(
         self, allow: Allow, request: S3Request, credentials: Credentials, *, event_id: str, now: float
@@ -86,15 +83,6 @@ class RequestSigner:
         if request.storage.pins_forwarded_headers:
             answer |= {"X-Forwarded-Host": [""], "X-Forwarded-Prefix": [""]}
         return SignedRequest(uri, answer)
-
-    def expires_at(self, now: float) -> str:
-        """Return when a signature made now ends, in RFC 3339."""
-        second = int(now)
-        held, text = self._expiry
-        if held != second:
-            text = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(second + self._ttl))
-            self._expiry = (second, text)
-        return text
 
     def _fill(self, request: S3Request, credentials: Credentials) -> _Slot:
         storage = request.storage

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from bench.floods import COLUMNS, Flood, floods
@@ -19,6 +21,7 @@ _CALLS = {
 }
 
 
+@cache
 def _floods() -> dict[str, Flood]:
     return {flood.name: flood for flood in floods("a-token")}
 

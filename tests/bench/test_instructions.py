@@ -2,56 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from bench import instructions
-from bench.instructions import Count, Counting, libraries_of, read, rows
+from bench.callgrind import Count, Counting
+from bench.instructions import rows
 from bench.process import BenchFailed
-
-_FILE = """\
-version: 1
-creator: callgrind-3.19.0
-positions: line
-events: Ir
-
-ob=(1) /usr/lib/libpython3.11.so.1.0
-fl=(1) ceval.c
-fn=(1) _PyEval_EvalFrameDefault
-10 300
-+2 40
-cob=(3) /usr/lib/libcrypto.so.3
-cfn=(2) aes
-calls=7 0
-* 5000
--1 60
-
-ob=(3)
-fn=(2)
-0 100
-
-ob=(1)
-fn=(3) other
-5 1
-"""
-
-
-def test_what_a_called_function_took_is_counted_once(tmp_path: Path) -> None:
-    """Each level of a stack would count all that is below it once more."""
-    path = tmp_path / "counted.1-01"
-    path.write_text(_FILE)
-    assert libraries_of(path) == {"libpython3.11.so.1.0": 401, "libcrypto.so.3": 100}
-
-
-def test_the_first_thread_is_counted(tmp_path: Path) -> None:
-    """The audit writer works in batches: what it did within a thousand requests differs from run to run."""
-    (tmp_path / "counted.1-01").write_text(_FILE)
-    (tmp_path / "counted.1-03").write_text(_FILE.replace("300", "999"))
-    assert read(tmp_path, 10).per_request == 50.1
-    (tmp_path / "counted.1-01").unlink()
-    with pytest.raises(BenchFailed, match="first thread"):
-        read(tmp_path, 10)
 
 
 def test_a_commit_that_grows_by_more_than_a_hundredth_misses_its_must() -> None:

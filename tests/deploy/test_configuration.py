@@ -19,16 +19,9 @@ from tests.deploy.kustomize import DEPLOY, VARIANTS
 from tests.deploy.manifests import Pod, maps, product_pods
 from tests.policy.world import request
 
+pytestmark = pytest.mark.usefixtures("quiet_environment")
+
 PRODUCT_PODS = pytest.mark.parametrize("pod", product_pods(), ids=str)
-
-
-@pytest.fixture(autouse=True)
-def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the machine that runs the tests is read."""
-    import os
-
-    for name in [name for name in os.environ if name.startswith("SIGNPROXY")]:
-        monkeypatch.delenv(name)
 
 
 @PRODUCT_PODS

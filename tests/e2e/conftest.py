@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -9,19 +10,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.ending import EndingSignatures
 from tests.e2e.matrix import FILE, Matrix
-from tests.e2e.stores import STORES, RunningStore, StoreKind
+from tests.e2e.stores import STORES, SWIFT, VERSITYGW, RunningStore, StoreKind
 from tests.e2e.stores.direct import Owner
 
 TIMEOUT = 1800
 """Seconds for one test; the first one builds the stores where the cache is cold."""
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give end-to-end tests the time that building a store takes."""
-    for item in items:
-        if item.path.is_relative_to(__file__.rpartition("/")[0]) and item.get_closest_marker("timeout") is None:
+    """Give end-to-end tests the time that building a store takes, and begin at once what then only waits."""
+    here = f"{Path(__file__).parent}{os.sep}"
+    ours = [item for item in items if str(item.path).startswith(here)]
+    for item in ours:
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUT))
+    if any(map(_waits, ours)):
+        # Begun with the first test, looked at after the last.
+        items.sort(key=_waits)
+        min(ours, key=_waits).fixturenames.append("ending_signatures")  # type: ignore[attr-defined]  # of functions, which all are
+
+
+def _waits(item: pytest.Item) -> bool:
+    return "ending_signatures" in getattr(item, "fixturenames", ())
 
 
 class Shelf:
@@ -44,6 +57,14 @@ class Shelf:
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     with ExitStack() as stack:
         yield Shelf(tmp_path_factory, stack)
+
+
+@pytest.fixture(scope="session")
+def ending_signatures(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndingSignatures]:
+    """Signatures that end while other tests run."""
+    made = EndingSignatures([shelf.get(kind) for kind in (VERSITYGW, SWIFT)], tmp_path_factory.mktemp("ending"))
+    yield made
+    made.join()
 
 
 WHOLE = "not soak"
@@ -137,3 +158,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         item.e2e_failed = True  # type: ignore[attr-defined]  # read back by the fixture of the same item
     return report
+
+
+@pytest.fixture(params=(1, 2), ids=("one", "two"))
+def workers(request: pytest.FixtureRequest) -> int:
+    """Return how many processes serve, for tests of what each of them does for itself, and of all together."""
+    assert isinstance(request.param, int)
+    return request.param

@@ -12,7 +12,7 @@ import pytest
 from tests.audit.segment_rig import content, faults
 from tests.audit.sinks import segment_files
 from tests.e2e.conftest import Shelf
-from tests.e2e.faults.conftest import Deploy, deploy, workers
+from tests.e2e.faults.conftest import Deploy, deploy
 from tests.e2e.faults.deployment import Deployment, policy_of, replace
 from tests.e2e.faults.evidence import check_every_answer, check_numbers
 from tests.e2e.faults.load import SIGNED, Load
@@ -21,7 +21,7 @@ from tests.e2e.stores.contents import objects_of
 from tests.e2e.stores.direct import Owner
 from tests.e2e.stores.versitygw import VERSITYGW
 
-__all__ = ["deploy", "workers"]
+__all__ = ["deploy"]
 
 BUCKET = "evidence"
 ARCHIVE = "archive"

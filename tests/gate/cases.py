@@ -10,11 +10,13 @@ import msgspec
 
 from signproxy.audit.event import Kind
 from signproxy.errors import Check, Reason, Refused
-from signproxy.gate.gate import CatalogAddress
-from signproxy.gate.passage import Passage
+from signproxy.gate.gate import Gate
+from signproxy.gate.judgement import Judgement, OpenQuestion
+from signproxy.gate.request import AskedFor, CatalogAddress, Request, arrived
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, Allow, ByLocation, Ceiling, NamedTable, Principal, Subject, Target
-from signproxy.policy.catalog import Catalog, Table
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.table import Table
 from signproxy.s3.request import S3Request, WireRequest
 from tests.product import AT_ARRIVAL, HOST, KEY, POLICY, Product, token_of
 
@@ -45,6 +47,10 @@ class Ask:
     target: Target = T1
     ceiling: Ceiling = Ceiling.NONE
     catalogs: tuple[str, ...] | None = None
+
+    @property
+    def asked(self) -> AskedFor:
+        return AskedFor(self.address, self.target, self.wire)
 
     @property
     def wire(self) -> WireRequest:
@@ -157,15 +163,13 @@ class Slow:
 
     def resolve(
         self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request
-    ) -> Awaitable[tuple[Table, ...]]:
-        return self._resolve(catalog, target, request)
+    ) -> tuple[Table, ...] | Awaitable[tuple[Table, ...]]:
+        return PolicyResolver().resolve(catalog, target, request) if self.asked else self._ask()
 
-    async def _resolve(
-        self, catalog: Catalog, target: NamedTable | ByLocation, request: S3Request
-    ) -> tuple[Table, ...]:
+    async def _ask(self) -> tuple[Table, ...]:
         await asyncio.sleep(0)
         self.asked += 1
-        return PolicyResolver().resolve(catalog, target, request)
+        return ()
 
 
 def subject_of(product: Product, ask: Ask) -> Subject:
@@ -176,15 +180,49 @@ def subject_of(product: Product, ask: Ask) -> Subject:
     return Subject(principal, principal, (), ask.ceiling)
 
 
-def new_passage() -> Passage:
-    return Passage(Kind.SIGN, "event-1", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
+def new_request(kind: Kind = Kind.SIGN, event_id: str = "event-1", **more: str) -> Request:
+    """Return a request that nothing is known of yet."""
+    return arrived(kind, event_id, AT_ARRIVAL, "request-1", "192.0.2.7", "test/1", **more)
 
 
-async def judge(product: Product, ask: Ask, passage: Passage | None = None) -> Allow | Refused:
-    """Return what the gate says; a refusal is returned, not raised."""
-    used = passage or new_passage()
-    used.subject = subject_of(product, ask)
-    try:
-        return await product.gate.judge(used, used.subject, ask.address, ask.target, ask.wire)
-    except Refused as refused:
-        return refused
+async def judged(gate: Gate, subject: Subject, asked: AskedFor, said: list[Judgement] | None = None) -> Judgement:
+    """Return what the gate says in the end, with everything asked for that it wants to know.
+
+    What it says on the way is put into `said`, the last of it at the end.
+    """
+    steps = [] if said is None else said
+    judge = gate.judge if asked.forward is None else gate.forward.judge
+    for _ in range(9):
+        judging = judge(subject, asked)
+        found = judging if isinstance(judging, Judgement | OpenQuestion) else await judging
+        if isinstance(found, Judgement):
+            steps.append(found)
+            return found
+        steps.append(found.so_far)
+        asked = found.so_far.asked
+        try:
+            await found.answer
+        except Refused as refused:
+            steps.append(msgspec.structs.replace(found.so_far, refused=refused))
+            return steps[-1]
+    endless = Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
+    steps.append(msgspec.structs.replace(steps[-1], refused=endless))
+    return steps[-1]
+
+
+async def judge(product: Product, ask: Ask) -> Judgement:
+    """Return what the gate of a product says."""
+    return await judged(product.gate, subject_of(product, ask), ask.asked)
+
+
+def verdict_of(judgement: Judgement) -> Allow | Refused:
+    """Return what a request to be signed was allowed by, or why it was refused; it is never both."""
+    assert (judgement.allow is None) is not (judgement.refused is None)
+    verdict = judgement.allow or judgement.refused
+    assert verdict is not None
+    return verdict
+
+
+async def verdict(product: Product, ask: Ask) -> Allow | Refused:
+    """Return what the gate of a product allows by, or refuses for."""
+    return verdict_of(await judge(product, ask))

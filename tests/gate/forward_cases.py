@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from signproxy.audit.event import Kind
-from signproxy.errors import Reason, Refused
+from signproxy.errors import Reason
+from signproxy.gate.events import application_in
 from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.gate import Gate
-from signproxy.gate.passage import Passage
-from signproxy.inventory.declared.source import MemoryPolicySource
+from signproxy.gate.judgement import Judgement
+from signproxy.gate.request import AskedFor
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import KeyScope, Principal, Subject, TableScope
 from signproxy.policy.state import PolicyState
-from signproxy.s3.forwarded import ForwardWire
-from tests.product import AT_ARRIVAL
+from signproxy.s3.forward_wire import ForwardWire
+from tests.gate.cases import judged
+from tests.policies import MemoryPolicySource
 
 POLICY = """
 remote_signing: true
@@ -87,31 +88,39 @@ class Site:
     def __init__(self, policy: str = POLICY) -> None:
         self.state: PolicyState = MemoryPolicySource(policy, single_issuer=True).load(1)
         self.gate = Gate(lambda: self.state, PolicyResolver(), frozenset())
-        self.passage = new_passage()
+        self.said: list[Judgement] = []
+        """What the gate said of the last request: so far, for each of its questions, and in the end."""
+
+    @property
+    def judgement(self) -> Judgement:
+        """What is said of the last request."""
+        return self.said[-1]
+
+    async def judge(self, wire: ForwardWire, who: str | Subject = "reader") -> Judgement:
+        """Return all that the gate says, which a refusal is part of."""
+        subject = Subject.of(caller(who)) if isinstance(who, str) else who
+        self.said = []
+        application = application_in(dict(wire.headers).get("user-agent", ""))
+        return await judged(self.gate, subject, AskedFor(forward=wire, application=application), self.said)
 
     async def ask(self, wire: ForwardWire, who: str | Subject = "reader") -> Passed | BucketsShown:
-        """Return what the gate says. Raise Refused."""
-        self.passage = new_passage()
-        self.passage.subject = subject = Subject.of(caller(who)) if isinstance(who, str) else who
-        return await self.gate.judge_forwarded(self.passage, subject, wire)
+        """Return what may be forwarded, or shown. Raise Refused."""
+        judgement = await self.judge(wire, who)
+        if judgement.refused is not None:
+            raise judgement.refused
+        assert judgement.passed is not None
+        return judgement.passed
 
     async def passed(self, wire: ForwardWire, who: str | Subject = "reader") -> Passed:
         """Return what may be forwarded. Raise Refused."""
-        judged = await self.ask(wire, who)
-        assert isinstance(judged, Passed)
-        return judged
+        passed = await self.ask(wire, who)
+        assert isinstance(passed, Passed)
+        return passed
 
     async def reason(self, wire: ForwardWire, who: str | Subject = "reader") -> Reason:
         """Return the reason of a refusal, ALLOWED otherwise."""
-        try:
-            await self.ask(wire, who)
-        except Refused as refused:
-            return refused.reason
-        return Reason.ALLOWED
-
-
-def new_passage() -> Passage:
-    return Passage(Kind.FORWARD, "event-1", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
+        refused = (await self.judge(wire, who)).refused
+        return Reason.ALLOWED if refused is None else refused.reason
 
 
 def caller(

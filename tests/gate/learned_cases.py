@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.calls import CallPlace
-from signproxy.gate.gate import CatalogAddress
-from signproxy.inventory.learned.questions import Allowance
+from signproxy.gate.calls import CallPlace, admit_call
+from signproxy.gate.request import CatalogAddress
+from signproxy.inventory.learned.enquiries import Allowance
 from signproxy.inventory.learned.sighting import Live
 from signproxy.model import Subject, TableScope
 from signproxy.policy.privileges import Privilege
@@ -35,8 +35,8 @@ async def _call() -> Reason:
     site = Site()
     need = int(Privilege.TABLE_DROP)
     try:
-        site.gate.admit_call(
-            site.passage,
+        admit_call(
+            site.state,
             Subject.of(principal("reader")),
             CatalogAddress("lake"),
             need,

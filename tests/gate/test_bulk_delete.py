@@ -10,13 +10,17 @@ import pytest
 from signproxy.errors import Reason
 from signproxy.gate import turns
 from signproxy.gate.bulk_delete import AT_ONCE
+from signproxy.gate.forwarded import Passed
 from signproxy.gate.gate import Gate
-from signproxy.inventory.declared.source import MemoryPolicySource
+from signproxy.gate.request import AskedFor
 from signproxy.inventory.resolver import PolicyResolver
-from signproxy.model import ByLocation, NamedTable, Subject
-from signproxy.policy.catalog import Catalog, Table
+from signproxy.model import ByLocation, KeyScope, NamedTable, Subject, VolumeId
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.table import Table
 from signproxy.s3.request import S3Request
-from tests.gate.forward_cases import POLICY, Site, caller, delete, new_passage
+from tests.gate.cases import judged
+from tests.gate.forward_cases import POLICY, Site, caller, delete
+from tests.policies import MemoryPolicySource
 
 
 async def test_a_key_with_white_space_around_it_is_judged_like_any_other() -> None:
@@ -65,6 +69,27 @@ async def test_a_key_that_is_too_long_is_told_of_an_observed_caller_too() -> Non
     assert [each.key for each in passed.refused] == [LONG]
     # Beside what the policy refuses it is a fault of the whole request, as other keys that may not be addressed.
     assert await site.reason(delete(LONG, "wh/t1/a", "wh/hidden/a"), "watched") is Reason.KEY_TOO_LONG
+
+
+@pytest.mark.parametrize("turned", (False, True))
+async def test_an_observed_callers_key_reaches_no_further_than_its_scope(turned: bool) -> None:
+    """Beside a key that is only observed, a key for one table would delete the files of every other one."""
+    site = Site(POLICY.replace("roles: [readers], mode: observe", "roles: [readers, writers], mode: observe"))
+    subject = Subject.of(caller("watched", key=KeyScope("lake", "ns", "t1")))
+    within, beyond = "wh/t1/metadata/v1.metadata.json", "wh/t2/data/x"
+    keys = (beyond, within) if turned else (within, beyond)
+    judged = await site.judge(delete(*keys), subject)
+    assert judged.refused is not None
+    # What may be deleted is deleted, and no more of it.
+    judged = await site.judge(delete("wh/t1/data/x", *keys), subject)
+    assert isinstance(judged.passed, Passed)
+    assert judged.passed.forwardable.request.delete_keys == ("wh/t1/data/x",)
+    assert {each.key for each in judged.passed.refused} == {within, beyond}
+    # Within its scope it is observed as before.
+    judged = await site.judge(delete("wh/t1/data/x", within), subject)
+    assert isinstance(judged.passed, Passed)
+    assert judged.passed.observed is not None
+    assert judged.passed.refused == ()
 
 
 class _Counted(PolicyResolver):
@@ -139,9 +164,8 @@ async def test_bulk_deletes_are_judged_one_after_the_other() -> None:
     gate = Gate(lambda: site.state, resolver, frozenset())
 
     async def one(prefix: str) -> None:
-        passage = new_passage()
-        passage.subject = subject = Subject.of(caller("writer"))
-        await gate.judge_forwarded(passage, subject, delete(*[f"{prefix}/{number}" for number in range(500)]))
+        asked = AskedFor(forward=delete(*[f"{prefix}/{number}" for number in range(500)]))
+        assert (await judged(gate, Subject.of(caller("writer")), asked)).refused is None
 
     await asyncio.gather(one("wh/t1/a"), one("wh/t1/b"), one("wh/t1/c"))
     assert resolver.asked == sorted(resolver.asked)
@@ -201,4 +225,11 @@ async def test_the_order_of_the_request_is_kept() -> None:
 
 async def test_what_is_observed_holds_to_the_grammar_of_keys() -> None:
     """A key that a store may read as another one is not served to anybody."""
-    assert await Site().reason(delete("a", "b/../c", bucket="vault"), "watched") is Reason.KEY_DOT_SEGMENT
+    site = Site()
+    assert await site.reason(delete("a", "b/../c", bucket="vault"), "watched") is Reason.KEY_DOT_SEGMENT
+    # Where it lies is told all the same, and what the policy says of it.
+    assert site.judgement.deny is not None
+    assert (site.judgement.deny.reason, site.judgement.deny.volume) == (
+        Reason.NO_WRITE_DATA,
+        VolumeId("lake", "vault"),
+    )

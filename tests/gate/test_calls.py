@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.calls import CallPlace
-from signproxy.gate.gate import CatalogAddress
-from signproxy.model import Ceiling, Principal, Subject, TableId, TableScope
+from signproxy.gate.calls import CallPlace, admit_call
+from signproxy.gate.judgement import Judgement, look_at, unjudged
+from signproxy.gate.request import NOTHING_ASKED, CatalogAddress
+from signproxy.model import Ceiling, Deny, Principal, Subject, TableId, TableScope
 from signproxy.policy.privileges import Privilege, mask_of
+from tests.gate.cases import new_request
 from tests.inventory.learned_rig import Site, policy, principal
 
 LIST = int(Privilege.TABLE_LIST)
@@ -25,25 +27,37 @@ MORE = """
 """
 
 
-def _admit(
+def _judged(
     site: Site, who: str | Principal, need: int, namespace: str | None = None, name: str | None = None, **how: object
-) -> Reason:
+) -> Judgement | None:
+    """Return what is said of a refusal; None where the call may be made."""
     caller = principal(who) if isinstance(who, str) else who
     subject = Subject(caller, how.get("effective", caller), (), how.get("ceiling", Ceiling.NONE))  # type: ignore[arg-type]  # by name
-    site.passage = site.new_passage()
     try:
-        catalog = site.gate.admit_call(
-            site.passage,
+        catalog = admit_call(
+            site.state,
             subject,
             CatalogAddress(str(how.get("catalog", "lake"))),
             need,
             CallPlace(namespace, name, how.get("made")),  # type: ignore[arg-type]  # by name
         )
     except Refused as refused:
-        return refused.reason
+        return unjudged(new_request(), subject, NOTHING_ASKED, refused, look_at(site.state))
     assert catalog is site.state.catalogs["lake"]
-    assert site.passage.catalog == "lake"
-    return Reason.ALLOWED
+    return None
+
+
+def _admit(
+    site: Site, who: str | Principal, need: int, namespace: str | None = None, name: str | None = None, **how: object
+) -> Reason:
+    judged = _judged(site, who, need, namespace, name, **how)
+    if judged is None:
+        return Reason.ALLOWED
+    assert judged.refused is not None
+    if judged.catalog:
+        # The event names the catalog, and the policy that refused.
+        assert (judged.policy_rev, judged.policy_epoch) == (site.state.rev, site.state.epoch)
+    return judged.refused.reason
 
 
 ALLOWED, REFUSED = Reason.ALLOWED, Reason.CALL_NOT_PERMITTED
@@ -83,23 +97,28 @@ def test_a_call_needs_its_privileges_at_its_place(
     site = Site(policy(more=MORE))
     assert _admit(site, who, need, namespace, name) is told
     assert site.upstream.asked == []
+    judged = _judged(site, who, need, namespace, name)
     if told is REFUSED:
-        deny = site.passage.deny
+        assert judged is not None
+        assert judged.catalog == "lake"
+        deny = judged.deny
         assert deny is not None
         assert deny.table == (None if name is None or namespace is None else TableId("lake", namespace, name))
         assert f"'corp/{who}'" in deny.detail
     else:
-        assert site.passage.deny is None
+        assert judged is None or judged.deny == Deny(told, (judged.refused and judged.refused.detail) or "")
 
 
 def test_a_refusal_names_what_is_missing() -> None:
     """An operator grants what the message asks for, and no more."""
     site = Site()
     for namespace, where in (("sales", "namespace 'sales'"), (None, "the catalog")):
-        assert _admit(site, "reader", PURGE, namespace) is REFUSED
-        assert site.passage.deny is not None
-        assert "lacks TABLE_WRITE_DATA, TABLE_DROP on " in site.passage.deny.detail
-        assert where in site.passage.deny.detail
+        judged = _judged(site, "reader", PURGE, namespace)
+        assert judged is not None
+        assert judged.deny is not None
+        assert judged.deny.reason is REFUSED
+        assert "lacks TABLE_WRITE_DATA, TABLE_DROP on " in judged.deny.detail
+        assert where in judged.deny.detail
 
 
 @pytest.mark.parametrize(("authorizer", "told"), (("policy", REFUSED), ("both", REFUSED), ("catalog", ALLOWED)))

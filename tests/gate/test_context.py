@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from signproxy.audit.event import MAX_CONTEXT_BYTES, AuditEvent
-from signproxy.errors import Reason, Refused
-from signproxy.gate.context import application_of
+from signproxy.errors import Reason
+from signproxy.gate.lease import Lease
+from signproxy.gate.outcome import Outcome
 from signproxy.gate.recorder import Recorder
-from signproxy.model import Allow
-from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
+from signproxy.s3.request import WireRequest
+from signproxy.signing.sign_way import application_of
+from tests.gate.cases import CASES, SEALED, Ask, judged, new_request, subject_of
 from tests.product import Product
 
 JAVA = (
@@ -30,15 +33,14 @@ class Desk:
         self.recorder = Recorder(product.trail, product.metrics)
 
     async def event(self, ask: Ask, application: str = "", query_id: str = "") -> AuditEvent:
-        """Judge a request whose passage the server has filled so, and return its event."""
-        passage = new_passage()
-        passage.application, passage.query_id = application, query_id
-        judged = await judge(self.product, ask, passage)
-        if isinstance(judged, Refused):
-            self.recorder.refused(passage, judged.reason, judged.detail)
+        """Judge a request of a client that says so of itself, and return its event."""
+        asked = replace(ask.asked, application=application or application_of(ask.wire), query_id=query_id)
+        judgement = await judged(self.product.gate, subject_of(self.product, ask), asked)
+        if judgement.refused is not None:
+            self.recorder.refused(new_request(), judgement, judgement.refused, None, Lease())
         else:
-            assert isinstance(judged, Allow)
-            self.recorder.signed(passage, judged)
+            assert judgement.allow is not None
+            self.recorder.served(new_request(), judgement, Outcome(), Lease())
         return self.product.events()[-1]
 
 
@@ -50,6 +52,10 @@ def _desk() -> Iterator[Desk]:
         yield Desk(product)
     finally:
         product.trail.close(5.0)
+
+
+def _signing(headers: dict[str, list[str]]) -> WireRequest:
+    return WireRequest(method="GET", uri="", headers=headers, region="")
 
 
 @pytest.mark.parametrize("agent", (JAVA, PYTHON), ids=("java", "python"))
@@ -70,13 +76,13 @@ def _desk() -> Iterator[Desk]:
 )
 def test_an_sdk_names_its_application_in_the_request_that_is_signed(agent: str, part: str, application: str) -> None:
     """AWS_SDK_UA_APP_ID is the one way that every client in every version has; it would be lost."""
-    assert application_of({"User-Agent": [agent % part]}) == application
+    assert application_of(_signing({"User-Agent": [agent % part]})) == application
 
 
 @pytest.mark.parametrize("headers", ({}, {"User-Agent": []}, {"User-Agent": [""]}, {"user-agent": ["x app/etl"]}))
 def test_without_a_user_agent_there_is_none(headers: dict[str, list[str]]) -> None:
     """A client that sends none, or an empty list of them, would be answered 500."""
-    assert application_of(headers) == ""
+    assert application_of(_signing(headers)) == ""
 
 
 async def test_what_travelled_with_the_table_wins() -> None:

@@ -8,22 +8,22 @@ import pytest
 
 from signproxy.errors import Check, Reason
 from signproxy.gate.explain import Explanation, explain
-from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.request import CatalogAddress
 from signproxy.model import BY_LOCATION, Allow, NamedTable
-from tests.gate.cases import ALLOWED, CASES, GATE_CHECKS, SEALED, SMALL, Ask, Slow, judge, subject_of
+from tests.gate.cases import ALLOWED, CASES, GATE_CHECKS, SEALED, SMALL, Ask, Slow, subject_of, verdict
 from tests.product import HOST, Product
 
 
 async def _explained(ask: Ask, product: Product | None = None) -> Explanation:
     used = product or Product(SEALED)
-    return await explain(used.gate, subject_of(used, ask), ask.address, ask.target, ask.wire)
+    return await explain(used.gate, subject_of(used, ask), ask.asked)
 
 
 @pytest.mark.parametrize("reason", CASES, ids=lambda reason: reason.code)
 async def test_explain_says_what_the_gate_says(reason: Reason) -> None:
     """An explanation of another decision than the one that was served is worse than none."""
     explained = await _explained(CASES[reason])
-    judged = await judge(Product(SEALED), CASES[reason])
+    judged = await verdict(Product(SEALED), CASES[reason])
     assert explained.reason is reason
     if isinstance(judged, Allow):
         assert (explained.decision, explained.rule_id) == ("allow", judged.authority.rule_id)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from signproxy.errors import Check, Reason, Refused
-from signproxy.gate.explain import explain_forwarded
+from signproxy.gate.explain import explain
 from signproxy.gate.forwarded import BucketsShown, StoreBucket
+from signproxy.gate.request import AskedFor
 from signproxy.model import Ceiling, KeyScope, Subject, TableId, TableScope, VolumeId
-from signproxy.s3.forwarded import ForwardWire
+from signproxy.s3.forward_wire import ForwardWire
 from tests.gate.forward_cases import POLICY, Site, caller, delete, wire
 
 T1 = "wh/t1/data/f.parquet"
@@ -55,10 +56,10 @@ async def test_what_is_allowed_says_for_what_and_by_which_rule(
     assert (allow.table or allow.volume) == place
     assert (allow.table is None) is isinstance(place, VolumeId)
     assert allow.authority.rule_id == rule
-    assert site.passage.allow is allow
-    assert (site.passage.request, site.passage.deny) == (passed.forwardable.request, None)
-    assert site.passage.catalog == place.catalog
-    assert site.passage.table_uuid == ("u1" if place == TableId("lake", "ns", "t1") else "")
+    assert site.judgement.allow is allow
+    assert (site.judgement.request, site.judgement.deny) == (passed.forwardable.request, None)
+    assert site.judgement.catalog == place.catalog
+    assert site.judgement.table_uuid == ("u1" if place == TableId("lake", "ns", "t1") else "")
     assert (passed.refused, passed.observed) == ((), None)
 
 
@@ -99,7 +100,7 @@ async def test_what_is_refused_is_refused_for_its_own_fault(asked: ForwardWire, 
     """A wrong reason sends the operator to the wrong place."""
     site = Site()
     assert await site.reason(asked, who) is reason
-    assert site.passage.allow is None
+    assert site.judgement.allow is None
 
 
 async def test_what_is_written_once_is_guarded() -> None:
@@ -183,15 +184,16 @@ async def test_buckets_are_listed_to_their_readers() -> None:
         StoreBucket("tmp-3", backup), StoreBucket("elsewhere", backup, made), StoreBucket("vault", backup, foreign),
         StoreBucket("raw", backup, "<never>"),
     ]  # fmt: skip
-    shown = await site.gate.buckets_to_show(site.passage, Subject.of(caller("owner")), service, told)
+    shown = (await site.gate.forward.buckets(site.judgement, told)).passed
+    assert isinstance(shown, BucketsShown)
     assert shown.names == tuple(sorted({*owned.names, "tmp-1", "tmp-3"}))
     # The store's own word, of the storage that the bucket is in; of what it does not say, the policy's load.
     dates = dict(zip(shown.names, shown.created, strict=True))
     assert dates == dict.fromkeys(shown.names, since) | {"tmp-1": made, "vault": foreign}
-    kept = await site.gate.buckets_to_show(site.passage, Subject.of(caller("reader")), service, told)
-    assert kept == listed("my-bucket", "my-other")
+    kept = await site.gate.forward.buckets(await site.judge(service, "reader"), told)
+    assert kept.passed == listed("my-bucket", "my-other")
     assert await site.ask(service, "reader") is not None
-    assert (site.passage.call, site.passage.method) == ("ListBuckets", "GET")
+    assert site.judgement.operation == "ListBuckets"
     assert await site.reason(wire("PUT", bucket=""), "reader") is not Reason.ALLOWED
 
 
@@ -204,7 +206,7 @@ async def test_a_bucket_is_shown_to_its_readers() -> None:
         assert (passed.allow.table, passed.allow.volume) == (None, None)
     assert await site.reason(wire("HEAD", "raw"), "reader") is Reason.NO_READ_DATA
     assert await site.reason(wire("HEAD", "my-other"), "reader") is Reason.ALLOWED
-    assert site.passage.catalog == "beside"
+    assert site.judgement.catalog == "beside"
 
 
 # -- scopes ------------------------------------------------------------------------------------------------------------
@@ -322,22 +324,22 @@ async def test_refused_keys_do_not_keep_the_others_back() -> None:
     keys = ("wh/t1/a", "wh/hidden/a", "elsewhere/a", "wh/t1/metadata/v1.metadata.json", "stage//a", "folders//a")
     passed = await site.passed(delete(*keys), "writer")
     assert passed.forwardable.request.delete_keys == ("wh/t1/a", "folders//a")
-    assert site.passage.request is passed.forwardable.request
+    assert site.judgement.request is passed.forwardable.request
     assert {refused.key: refused.reason for refused in passed.refused} == {
         "wh/hidden/a": Reason.NO_REMOTE_SIGN,
         "elsewhere/a": Reason.LOCATION_UNOWNED,
         "wh/t1/metadata/v1.metadata.json": Reason.METADATA_PROTECTED,
         "stage//a": Reason.KEY_EMPTY_SEGMENT,
     }
-    assert site.passage.deny is None
+    assert site.judgement.deny is None
 
 
 async def test_a_bulk_delete_of_nothing_allowed_is_refused() -> None:
     """A list of refusals under a 200 would be an allowed request to the audit trail."""
     site = Site()
     assert await site.reason(delete("wh/t1/a", "wh/hidden/b"), "reader") is Reason.NO_WRITE_DATA
-    assert site.passage.deny is not None
-    assert site.passage.deny.table == TableId("lake", "ns", "t1")
+    assert site.judgement.deny is not None
+    assert site.judgement.deny.table == TableId("lake", "ns", "t1")
     assert await site.reason(wire("POST", query="delete"), "writer") is Reason.DELETE_WITHOUT_BODY
 
 
@@ -365,7 +367,7 @@ async def test_an_observed_caller_is_served_and_recorded(asked: ForwardWire, rea
     assert passed.observed.reason is reason
     assert passed.allow.authority.rule_id == "observe@principal:idp/watched"
     assert (passed.allow.table, passed.allow.volume) == (passed.observed.table, passed.observed.volume)
-    assert site.passage.request is passed.forwardable.request
+    assert site.judgement.request is passed.forwardable.request
     assert passed.refused == ()
     # The same caller, enforced.
     assert await site.reason(asked, "reader") is reason
@@ -423,7 +425,7 @@ async def test_what_is_observed_is_neither_cut_nor_guarded() -> None:
 
 async def _explained(asked: ForwardWire, who: str) -> dict[str, object]:
     site = Site()
-    explained = await explain_forwarded(site.gate, Subject.of(caller(who)), asked)
+    explained = await explain(site.gate, Subject.of(caller(who)), AskedFor(forward=asked))
     facts = {check: fact for check, outcome, fact in explained.checks if outcome != "skipped"}
     return {**explained._asdict(), "facts": facts}
 

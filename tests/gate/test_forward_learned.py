@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate import forward
+from signproxy.gate import order
+from signproxy.gate.explain import explain
 from signproxy.gate.forwarded import BucketsShown, Passed
+from signproxy.gate.request import AskedFor
 from signproxy.model import KeyScope, Principal, Subject, TableId
-from signproxy.s3.forwarded import ForwardWire
-from tests.gate.forward_cases import delete, new_passage, wire
+from signproxy.s3.forward_wire import ForwardWire
+from tests.gate.forward_cases import delete, wire
 from tests.inventory.learned_rig import Site, facts, policy, principal
 
 KEY = "wh/orders/data/f"
@@ -22,15 +24,12 @@ LISTED = 'tables: [{namespace: sales, name: orders, locations: ["s3://cold/data/
 async def ask(
     site: Site, asked: ForwardWire, who: str = "reader", caller: Principal | None = None
 ) -> Passed | BucketsShown | Reason:
-    passage = new_passage()
     subject = Subject.of(caller or principal(who))
-    passage.bearer = f"{subject.caller.subject}-token"
-    passage.subject = subject
-    site.passage = passage
-    try:
-        return await site.gate.judge_forwarded(passage, subject, asked)
-    except Refused as refused:
-        return refused.reason
+    judgement = await site.judge(subject, AskedFor(forward=asked, bearer=f"{subject.caller.subject}-token"))
+    if judgement.refused is not None:
+        return judgement.refused.reason
+    assert judgement.passed is not None
+    return judgement.passed
 
 
 async def listed(site: Site, who: str = "reader") -> tuple[str, ...]:
@@ -51,7 +50,7 @@ async def test_a_learned_table_is_found_by_its_place() -> None:
     passed = await ask(site, lake())
     assert isinstance(passed, Passed)
     assert passed.allow.table == TableId("lake", "sales", "orders")
-    assert site.passage.table_uuid == "uuid-orders"
+    assert site.judgement.table_uuid == "uuid-orders"
     # By name an upstream is asked, never by key.
     assert site.upstream.asked == []
     assert await ask(site, lake("PUT")) is Reason.NO_WRITE_DATA
@@ -82,10 +81,12 @@ async def test_a_fault_of_the_upstream_is_no_refusal_of_the_policy() -> None:
 
 async def test_questions_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """An upstream whose every answer leads to another question must not keep a connection for good."""
-    monkeypatch.setattr(forward, "_QUESTIONS", 0)
+    monkeypatch.setattr(order, "_ROUNDS", range(1))
     site = Site(policy(more=LISTED))
     site.upstream.put(facts())
-    assert await ask(site, wire(bucket="cold", key="data/orders/f")) is Reason.UPSTREAM_UNAVAILABLE
+    asked = AskedFor(forward=wire(bucket="cold", key="data/orders/f"), bearer="reader-token")
+    told = await explain(site.gate, Subject.of(principal("reader")), asked)
+    assert (told.reason, told.detail) == (Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
 
 
 async def test_a_reload_bites_callers_that_wait_for_an_upstream() -> None:

@@ -11,17 +11,30 @@ import pytest
 
 from signproxy.errors import Check, Reason, Refused
 from signproxy.gate import gate
-from signproxy.gate.begun import begin
-from signproxy.gate.gate import CatalogAddress, Gate
-from signproxy.inventory.declared.source import MemoryPolicySource
+from signproxy.gate.gate import Gate
+from signproxy.gate.judgement import Judgement
+from signproxy.gate.request import CatalogAddress
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import Allow, NamedTable, Subject, TableId
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Access, Operation
-from tests.coroutines import finished
-from tests.gate.cases import ALLOWED, CASES, GATE_CHECKS, SEALED, SMALL, T1, Ask, Slow, judge, new_passage, subject_of
+from tests.gate.cases import (
+    ALLOWED,
+    CASES,
+    GATE_CHECKS,
+    SEALED,
+    SMALL,
+    T1,
+    Ask,
+    Slow,
+    judge,
+    subject_of,
+    verdict,
+    verdict_of,
+)
 from tests.gate.forward_cases import OF_THE_S3_LISTENER, OF_VOLUMES
 from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE
+from tests.policies import MemoryPolicySource
 from tests.product import HOST, KEY, Product
 
 # The server gives these before the gate, or after it.
@@ -43,30 +56,33 @@ async def test_each_reason_of_learned_tables_and_calls_is_given_for_its_own_faul
 @pytest.mark.parametrize("reason", CASES, ids=lambda reason: reason.code)
 async def test_each_reason_is_given_for_its_own_fault(reason: Reason) -> None:
     """A wrong reason sends the operator to the wrong place."""
-    judged = await judge(Product(SEALED), CASES[reason])
+    judged = await verdict(Product(SEALED), CASES[reason])
     assert (judged.reason if isinstance(judged, Refused) else Reason.ALLOWED) is reason
 
 
 @pytest.mark.parametrize("ask", ALLOWED)
 async def test_what_is_allowed_says_for_which_table_and_by_which_rule(ask: Ask) -> None:
     """The audit trail has nothing else to say why a request was served."""
-    passage = new_passage()
-    allow = await judge(Product(SEALED), ask, passage)
+    judged = await judge(Product(SEALED), ask)
+    allow = judged.allow
     assert isinstance(allow, Allow)
     assert allow.table == TableId("lake", "ns", "t1")
     assert allow.authority.rule_id == f"{ask.who}@catalog:lake"
-    assert (passage.allow, passage.deny, passage.catalog) == (allow, None, "lake")
-    assert (passage.target, passage.wire) == (ask.target, ask.wire)
-    assert passage.request is not None
+    assert (judged.refused, judged.deny, judged.catalog) == (None, None, "lake")
+    assert judged.asked.target == ask.target
+    assert judged.asked.wire is not None
+    assert (judged.asked.wire.method, judged.asked.wire.uri) == (ask.method, ask.uri)
+    assert (judged.asked.wire.headers, judged.asked.wire.body) == (ask.headers, ask.body)
+    assert judged.request is not None
 
 
 @pytest.mark.parametrize("ask", (*ALLOWED, *CASES.values()))
 async def test_a_table_that_must_be_asked_for_is_judged_alike(ask: Ask) -> None:
     """Learned tables come from another catalog; waiting for it must not open a second way through the rules."""
-    at_once, later = new_passage(), new_passage()
     slow = Slow()
-    first = await judge(Product(SEALED), ask, at_once)
-    second = await judge(Product(SEALED, resolver=slow), ask, later)
+    at_once = await judge(Product(SEALED), ask)
+    later = await judge(Product(SEALED, resolver=slow), ask)
+    first, second = verdict_of(at_once), verdict_of(later)
     if isinstance(first, Refused):
         assert isinstance(second, Refused)
         assert (second.reason, second.detail) == (first.reason, first.detail)
@@ -81,11 +97,10 @@ async def test_a_table_that_must_be_asked_for_is_judged_alike(ask: Ask) -> None:
 def test_on_a_hit_nothing_is_awaited() -> None:
     """A turn of the event loop costs more than the decision."""
     product = Product(SEALED)
-    passage = new_passage()
     ask = Ask()
-    assert isinstance(
-        begin(product.gate.judge(passage, subject_of(product, ask), ask.address, ask.target, ask.wire)), Allow
-    )
+    judged = product.gate.judge(subject_of(product, ask), ask.asked)
+    assert isinstance(judged, Judgement)
+    assert isinstance(judged.allow, Allow)
 
 
 def _on_small(ask: Ask) -> Ask:
@@ -115,7 +130,7 @@ async def test_the_earlier_check_speaks(earlier: Check, later: Check) -> None:
         ask = _FAULTS[check](ask) if check in _FAULTS else ask
     # The unsafe storage is the fault of every write there, unless the operator accepted it.
     accepted = frozenset() if later is Check.STORAGE else frozenset({"minio"})
-    refused = await judge(Product(SEALED, accepted_unsafe=accepted), ask)
+    refused = await verdict(Product(SEALED, accepted_unsafe=accepted), ask)
     assert isinstance(refused, Refused)
     assert refused.reason.check is earlier
 
@@ -144,20 +159,22 @@ _ADDRESSES: tuple[tuple[CatalogAddress, str | None], ...] = (
 def test_a_catalog_is_found_by_mount_or_prefix(address: CatalogAddress, found: str | None) -> None:
     """A prefix that led into another catalog would be judged by the wrong policy."""
     product = Product(SEALED)
-    passage = new_passage()
-    subject = subject_of(product, Ask(who="reader"))
+    ask = Ask(who="reader", address=address)
+    subject = subject_of(product, ask)
+    judged = product.gate.judge(subject, ask.asked)
+    assert isinstance(judged, Judgement)
     if found is not None:
-        assert product.gate.catalog(passage, product.state, subject, address).name == found == passage.catalog
+        assert product.gate.catalog(product.state, subject, address).name == found == judged.catalog
         return
     with pytest.raises(Refused) as refused:
-        product.gate.catalog(passage, product.state, subject, address)
+        product.gate.catalog(product.state, subject, address)
     assert refused.value.reason is Reason.CATALOG_UNKNOWN
-    assert passage.catalog == ""
+    assert judged.catalog == ""
 
 
 async def test_without_a_default_catalog_it_has_to_be_named() -> None:
     """Guessing a catalog would be guessing whose tables are meant."""
-    refused = await judge(Product("remote_signing: true"), Ask(address=CatalogAddress()))
+    refused = await verdict(Product("remote_signing: true"), Ask(address=CatalogAddress()))
     assert isinstance(refused, Refused)
     assert (refused.reason, refused.detail) == (Reason.CATALOG_UNKNOWN, "'(no default catalog)'")
 
@@ -165,7 +182,7 @@ async def test_without_a_default_catalog_it_has_to_be_named() -> None:
 async def test_signing_off_system_wide_is_off_everywhere() -> None:
     """The one switch that an operator throws when something is wrong."""
     product = Product(SEALED.replace("remote_signing: true\ndefault", "remote_signing: false\ndefault"))
-    refused = await judge(product, Ask())
+    refused = await verdict(product, Ask())
     assert isinstance(refused, Refused)
     assert (refused.reason, refused.detail) == (Reason.REMOTE_SIGNING_OFF, "off for the whole system")
 
@@ -174,16 +191,16 @@ async def test_an_external_catalog_signs_only_where_that_is_allowed() -> None:
     """Its locations are another party's word."""
     ask = CASES[Reason.CATALOG_FEDERATED]
     allowed = SEALED.replace("kind: external\n", "kind: external\n    allow_external: true\n")
-    assert isinstance(await judge(Product(allowed), ask), Allow)
+    assert isinstance(await verdict(Product(allowed), ask), Allow)
 
 
 @pytest.mark.parametrize("catalogs", ((), ("located",), ("opaque-1",)))
 async def test_an_issuer_speaks_only_for_its_catalogs(catalogs: tuple[str, ...]) -> None:
     """A test system's issuer would open the production catalog; a prefix is no name."""
-    refused = await judge(Product(SEALED), Ask(catalogs=catalogs))
+    refused = await verdict(Product(SEALED), Ask(catalogs=catalogs))
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.CATALOG_NOT_FOR_ISSUER
-    assert isinstance(await judge(Product(SEALED), Ask(catalogs=("x", "lake"))), Allow)
+    assert isinstance(await verdict(Product(SEALED), Ask(catalogs=("x", "lake"))), Allow)
 
 
 class _Counting:
@@ -203,15 +220,29 @@ async def test_the_policy_is_read_once_per_request() -> None:
     open_state = MemoryPolicySource(SEALED, single_issuer=True).load(1)
     closed = MemoryPolicySource("remote_signing: false", single_issuer=True).load(2)
     product = Product(SEALED)
-    for resolver in (PolicyResolver(), Slow()):
-        states = _Counting(open_state, closed)
-        product.gate = Gate(states, resolver, frozenset())
-        assert isinstance(await judge(product, Ask()), Allow)
-        assert states.looks == 1
-        # The next request sees the reload.
-        refused = await judge(product, Ask())
-        assert isinstance(refused, Refused)
-        assert refused.reason is Reason.CATALOG_UNKNOWN
+    states = _Counting(open_state, closed)
+    product.gate = Gate(states, PolicyResolver(), frozenset())
+    judged = await judge(product, Ask())
+    assert isinstance(judged.allow, Allow)
+    assert (judged.policy_rev, judged.policy_epoch, states.looks) == (open_state.rev, 1, 1)
+    # The next request sees the reload.
+    refused = await verdict(product, Ask())
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.CATALOG_UNKNOWN
+
+
+async def test_what_had_to_be_asked_for_is_judged_anew_as_a_whole() -> None:
+    """A revoke that came while an upstream was asked would not bite until the next request."""
+    open_state = MemoryPolicySource(SEALED, single_issuer=True).load(1)
+    closed = MemoryPolicySource("remote_signing: false", single_issuer=True).load(2)
+    product = Product(SEALED)
+    states = _Counting(open_state, closed)
+    product.gate = Gate(states, Slow(), frozenset())
+    judged = await judge(product, Ask())
+    assert judged.refused is not None
+    assert judged.refused.reason is Reason.CATALOG_UNKNOWN
+    # Each of the two attempts by one policy, and the event names the one that judged.
+    assert (judged.policy_rev, judged.policy_epoch, states.looks) == (closed.rev, 2, 2)
 
 
 _OPERATIONS: dict[Operation, Ask] = {
@@ -255,25 +286,25 @@ async def test_only_what_changes_nothing_is_signed_for_an_unsafe_store(operation
     if ask.uri == f"{HOST}/{KEY}":
         ask = replace(ask, uri=f"{SMALL}/wh/small/f")
     ask = replace(ask, region="us-east-1", target=NamedTable("ns", "small"))
-    passage = new_passage()
-    judged = await judge(Product(_OPTED_IN), ask, passage)
+    judgement = await judge(Product(_OPTED_IN), ask)
+    judged = verdict_of(judgement)
     changes = operation.access in (Access.WRITE, Access.DELETE)
-    assert passage.request is not None
-    assert passage.request.operation is operation
+    assert judgement.request is not None
+    assert judgement.request.operation is operation
     if changes:
         assert isinstance(judged, Refused)
         assert judged.reason is Reason.UNSAFE_STORAGE
         assert "storage 'minio' " in judged.detail
-        assert passage.deny is not None
-        assert passage.deny.table == TableId("lake", "ns", "small")
+        assert judgement.deny is not None
+        assert judgement.deny.table == TableId("lake", "ns", "small")
     else:
         assert isinstance(judged, Allow)
         assert judged.unsafe_storage is False
     # Accepted by name; another name accepts nothing.
-    accepted = await judge(Product(_OPTED_IN, accepted_unsafe=frozenset({"minio"})), ask)
+    accepted = await verdict(Product(_OPTED_IN, accepted_unsafe=frozenset({"minio"})), ask)
     assert isinstance(accepted, Allow)
     assert accepted.unsafe_storage is changes
-    other = await judge(Product(_OPTED_IN, accepted_unsafe=frozenset({"main", "elsewhere"})), ask)
+    other = await verdict(Product(_OPTED_IN, accepted_unsafe=frozenset({"main", "elsewhere"})), ask)
     assert isinstance(other, Refused) is changes
 
 
@@ -285,37 +316,36 @@ async def test_a_bulk_delete_needs_a_store_that_hashes_the_body() -> None:
     small = {"region": "us-east-1", "target": NamedTable("ns", "small")}
     bulk = replace(_OPERATIONS[Operation.DELETE_OBJECTS], **small)  # type: ignore[arg-type]  # fields of Ask
     single = replace(_OPERATIONS[Operation.DELETE_OBJECT], uri=f"{SMALL}/wh/small/f", **small)  # type: ignore[arg-type]
-    refused = await judge(Product(policy), bulk)
+    refused = await verdict(Product(policy), bulk)
     assert isinstance(refused, Refused)
     assert (refused.reason, refused.detail) == (
         Reason.UNSAFE_STORAGE,
         "storage 'minio' does not compare a body with its hash",
     )
-    plain = await judge(Product(policy), single)
+    plain = await verdict(Product(policy), single)
     assert isinstance(plain, Allow)
     assert plain.unsafe_storage is False
-    accepted = await judge(Product(policy, accepted_unhashed=frozenset({"minio"})), bulk)
+    accepted = await verdict(Product(policy, accepted_unhashed=frozenset({"minio"})), bulk)
     assert isinstance(accepted, Allow)
     assert accepted.unsafe_storage is True
     # Accepting the one risk is not accepting the other.
-    other = await judge(Product(policy, accepted_unsafe=frozenset({"minio"})), bulk)
+    other = await verdict(Product(policy, accepted_unsafe=frozenset({"minio"})), bulk)
     assert isinstance(other, Refused)
 
 
 async def test_a_store_that_checks_needs_no_acceptance() -> None:
     """The event says `unsafe_storage` only where it is so."""
-    allow = await judge(Product(SEALED), Ask(method="PUT"))
+    allow = await verdict(Product(SEALED), Ask(method="PUT"))
     assert isinstance(allow, Allow)
     assert allow.unsafe_storage is False
 
 
 async def test_a_refusal_leaves_what_was_known_until_then() -> None:
     """The event of a refusal says what was asked for, as far as it was understood."""
-    early, late = new_passage(), new_passage()
-    await judge(Product(SEALED), CASES[Reason.URI_MALFORMED], early)
+    early = await judge(Product(SEALED), CASES[Reason.URI_MALFORMED])
     assert (early.catalog, early.request, early.deny, early.allow) == ("lake", None, None, None)
-    assert (early.target, early.wire) == (T1, CASES[Reason.URI_MALFORMED].wire)
-    await judge(Product(SEALED), CASES[Reason.OUTSIDE_TABLE], late)
+    assert (early.asked.target, early.asked.wire) == (T1, CASES[Reason.URI_MALFORMED].wire)
+    late = await judge(Product(SEALED), CASES[Reason.OUTSIDE_TABLE])
     assert late.request is not None
     assert late.request.key == "wh/t10/f"
     assert late.deny is not None
@@ -329,13 +359,13 @@ async def test_a_reload_is_judged_anew_for_callers_admitted_before() -> None:
     ask = Ask()
     subject = subject_of(product, ask)
 
+    asked = ask.asked
+
     def judged() -> Allow | Reason:
-        try:
-            found = finished(product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire))
-        except Refused as refused:
-            return refused.reason
-        assert isinstance(found, Allow)
-        return found
+        found = product.gate.judge(subject, asked)
+        assert isinstance(found, Judgement)
+        said = verdict_of(found)
+        return said.reason if isinstance(said, Refused) else said
 
     assert isinstance(judged(), Allow)
     assert isinstance(judged(), Allow)
@@ -367,8 +397,8 @@ async def test_admission_of_one_caller_or_route_admits_no_other() -> None:
     for _ in range(2):
         for first, second in permutations(asks, 2):
             for ask in (first, second):
-                alone = await judge(Product(SEALED), ask)
-                judged = await judge(product, ask)
+                alone = await verdict(Product(SEALED), ask)
+                judged = await verdict(product, ask)
                 assert isinstance(judged, Allow) is isinstance(alone, Allow)
                 if isinstance(judged, Refused) and isinstance(alone, Refused):
                     assert judged.reason is alone.reason
@@ -379,12 +409,15 @@ async def test_a_caller_with_a_borrowed_name_is_checked_by_itself() -> None:
     product = Product(SEALED)
     ask = Ask()
     writer = subject_of(product, ask)
-    assert isinstance(finished(product.gate.judge(new_passage(), writer, ask.address, ask.target, ask.wire)), Allow)
+    asked = ask.asked
+    own = product.gate.judge(writer, asked)
+    assert isinstance(own, Judgement)
+    assert isinstance(own.allow, Allow)
     limited = msgspec.structs.replace(writer.caller, catalogs=("other",))
-    borrowed = Subject(limited, writer.effective)
-    with pytest.raises(Refused) as refused:
-        finished(product.gate.judge(new_passage(), borrowed, ask.address, ask.target, ask.wire))
-    assert refused.value.reason is Reason.CATALOG_NOT_FOR_ISSUER
+    borrowed = product.gate.judge(Subject(limited, writer.effective), asked)
+    assert isinstance(borrowed, Judgement)
+    assert borrowed.refused is not None
+    assert borrowed.refused.reason is Reason.CATALOG_NOT_FOR_ISSUER
 
 
 async def test_what_is_remembered_of_callers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,5 +428,5 @@ async def test_what_is_remembered_of_callers_is_bounded(monkeypatch: pytest.Monk
     for _ in range(10):
         caller = msgspec.structs.replace(subject_of(product, ask).caller)
         subject = Subject(caller, caller)
-        finished(product.gate.judge(new_passage(), subject, ask.address, ask.target, ask.wire))
+        product.gate.judge(subject, ask.asked)
         assert len(product.gate._admitted) <= 3

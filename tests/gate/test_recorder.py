@@ -1,4 +1,4 @@
-"""The recorder: each passage ends in one event that says who did what, by which rule, and how it ended."""
+"""The recorder: each request ends in one event that says who did what, by which rule, and how it ended."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from signproxy.audit.budget import EVENTS_PER_CALLER, OVER_LIMIT
 from signproxy.audit.event import AuditEvent, Kind, Verdict
 from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
-from signproxy.gate.gate import CatalogAddress
-from signproxy.gate.outcome import ForwardOutcome
-from signproxy.gate.passage import Passage
-from signproxy.gate.recorder import Recorder, decided_at
+from signproxy.gate.events import decided_at
+from signproxy.gate.judgement import Judgement, admitted, look_at, unjudged
+from signproxy.gate.lease import Lease
+from signproxy.gate.outcome import Outcome, StoreOutcome
+from signproxy.gate.recorder import Recorder
 from signproxy.gate.refusals import KNOWN_CALLERS, MAX_DETAIL_CHARACTERS, MAX_NAME_CHARACTERS, UNKNOWN_CALLERS
-from signproxy.model import BY_LOCATION, Allow, NamedTable, Pod, Principal, Subject
-from signproxy.s3.forwarded import ForwardWire
+from signproxy.gate.request import NOTHING_ASKED, AskedFor, CatalogAddress, Request
+from signproxy.model import BY_LOCATION, NamedTable, Pod, Principal, Subject
+from signproxy.s3.forward_wire import ForwardWire
 from signproxy.telemetry.request_log import RequestLine, RequestLog
-from tests.gate.cases import CASES, SEALED, Ask, judge, new_passage
+from tests.gate.cases import CASES, SEALED, Ask, judge, new_request
 from tests.gate.forward_cases import Site, delete, wire
 from tests.product import ACCESS_KEY, AT_ARRIVAL, HOST, Product
 from tests.scrape import OPEN_METRICS, parsed
@@ -55,16 +57,45 @@ class Desk:
         log = _Lines(self.lines)
         self.recorder = Recorder(product.trail, product.metrics, log)
 
-    async def close(self, ask: Ask, passage: Passage | None = None) -> AuditEvent:
-        """Judge, close the passage as the server does, and return its event."""
-        used = passage or new_passage()
-        judged = await judge(self.product, ask, used)
-        if isinstance(judged, Refused):
-            self.recorder.refused(used, judged.reason, judged.detail)
+    async def close(
+        self, ask: Ask, outcome: Outcome | None = None, request: Request | None = None, lease: Lease | None = None
+    ) -> AuditEvent:
+        """Judge a request, record it as the order does, and return its event."""
+        judged = await judge(self.product, ask)
+        if judged.refused is not None:
+            self.refuse(judged.refused.reason, judged.refused.detail, judged, request=request, lease=lease)
         else:
-            used.judged_ns = used.started_ns
-            self.recorder.signed(used, judged)
+            self.serve(judged, outcome, request=request, lease=lease)
         return self.product.events()[-1]
+
+    def serve(
+        self,
+        judgement: Judgement,
+        outcome: Outcome | None = None,
+        *,
+        request: Request | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        """Record a request that was served; by default one that came just before it was judged."""
+        came = request or msgspec.structs.replace(new_request(), started_ns=judgement.decided_ns)
+        self.recorder.served(came, judgement, outcome or Outcome(), lease or Lease())
+
+    def refuse(
+        self,
+        reason: Reason,
+        detail: str,
+        judgement: Judgement | None = None,
+        *,
+        subject: Subject | None = None,
+        asked: AskedFor = NOTHING_ASKED,
+        request: Request | None = None,
+        outcome: Outcome | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        """Record a refusal; without a judgement it came before there was one."""
+        refused, came = Refused(reason, detail), request or new_request()
+        judged = judgement or unjudged(came, subject, asked, refused)
+        self.recorder.refused(came, judged, refused, outcome, lease or Lease())
 
     def counted(self) -> list[str]:
         """Return the requests that the metrics counted."""
@@ -91,16 +122,6 @@ def _desk(**options: object) -> Iterator[Desk]:
         product.trail.close(5.0)
 
 
-def allow_of(passage: Passage) -> Allow:
-    """Return the `Allow` that the gate left in the passage."""
-    assert passage.allow is not None
-    return passage.allow
-
-
-def _is_closed(passage: Passage) -> bool:
-    return passage.closed
-
-
 def _filled(event: AuditEvent) -> dict[str, object]:
     """Return what an event says, without what differs from run to run."""
     fields = msgspec.to_builtins(event)
@@ -124,12 +145,10 @@ _WHO = {
 async def test_an_allowed_request_is_recorded_whole() -> None:
     """An auditor who asks later who read a file has only this line."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.access_key_id = ACCESS_KEY[-4:]
-        passage.stamped = True
-        passage.cacheable = True
-        passage.expires_at = "2027-01-15T08:15:00Z"
-        event = await desk.close(Ask(), passage)
+        outcome = Outcome(
+            access_key_id=ACCESS_KEY[-4:], stamped=True, cacheable=True, expires_at="2027-01-15T08:15:00Z"
+        )
+        event = await desk.close(Ask(), outcome)
         assert _filled(event) == {
             **_WHO,
             "catalog": "lake",
@@ -247,12 +266,14 @@ def _caller() -> Principal:
     )
 
 
+def _known() -> Subject:
+    return Subject.of(_caller())
+
+
 async def test_the_pod_and_roles_of_the_caller_are_recorded() -> None:
     """In a cluster the pod is what an operator can look up."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.subject = Subject.of(_caller())
-        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "")
+        desk.refuse(Reason.TABLE_UNKNOWN, "", subject=_known())
         event = desk.product.events()[0]
     assert (event.principal, event.issuer, event.roles) == ("corp/etl", "corp", ("loaders", "readers"))
     assert (event.pod_namespace, event.pod_name, event.pod_uid, event.pod_node) == ("jobs", "etl-7", "uid-7", "node-7")
@@ -263,10 +284,8 @@ async def test_the_pod_and_roles_of_the_caller_are_recorded() -> None:
 async def test_whose_rights_were_used_is_recorded_beside_who_used_them() -> None:
     """A view's reader did not read with its own rights; both principals must be found."""
     with _desk() as desk:
-        passage = new_passage()
         owner = Principal("corp/owner", "corp", "owner", 4e9)
-        passage.subject = Subject(_caller(), owner, ("view-a", "view-b"))
-        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "")
+        desk.refuse(Reason.TABLE_UNKNOWN, "", subject=Subject(_caller(), owner, ("view-a", "view-b")))
         event = desk.product.events()[0]
     assert (event.principal, event.effective_principal) == ("corp/etl", "corp/owner")
     assert event.view_chain == ("view-a", "view-b")
@@ -282,9 +301,7 @@ _VERDICTS = tuple(
 def test_a_refusal_is_the_callers_and_a_failure_is_ours(reason: Reason, verdict: Verdict) -> None:
     """Alarms are set on errors: a caller's mistakes must not ring them, and our faults must."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.subject = Subject.of(_caller())
-        desk.recorder.refused(passage, reason, "why")
+        desk.refuse(reason, "why", subject=_known())
         events = desk.product.events()
         if reason is Reason.AUDIT_UNAVAILABLE:
             # The trail itself keeps count of what it turned away.
@@ -298,15 +315,14 @@ def test_a_refusal_is_the_callers_and_a_failure_is_ours(reason: Reason, verdict:
         ]
 
 
-def test_a_passage_closes_once() -> None:
+def test_a_request_has_one_event() -> None:
     """A second event would be a request that never was."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.subject = Subject.of(_caller())
-        assert not _is_closed(passage)
-        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "first")
-        assert _is_closed(passage)
-        desk.recorder.refused(passage, Reason.INTERNAL, "second")
+        lease = Lease()
+        assert not _is_recorded(lease)
+        desk.refuse(Reason.TABLE_UNKNOWN, "first", subject=_known(), lease=lease)
+        assert _is_recorded(lease)
+        desk.refuse(Reason.INTERNAL, "second", subject=_known(), lease=lease)
         assert [event.reason for event in desk.product.events()] == ["table_unknown"]
         assert len(desk.counted()) == 1
 
@@ -314,24 +330,28 @@ def test_a_passage_closes_once() -> None:
 async def test_a_fault_after_the_signature_leaves_the_first_event() -> None:
     """The client may go away while the answer is written; the signature was given all the same."""
     with _desk() as desk:
-        passage = new_passage()
-        await desk.close(Ask(), passage)
-        desk.recorder.refused(passage, Reason.CLIENT_GONE, "ConnectionResetError")
+        lease = Lease()
+        await desk.close(Ask(), lease=lease)
+        desk.refuse(Reason.CLIENT_GONE, "ConnectionResetError", await judge(desk.product, Ask()), lease=lease)
         assert [event.reason for event in desk.product.events()] == ["allowed"]
 
 
+def _is_recorded(lease: Lease) -> bool:
+    return lease.recorded
+
+
 async def test_nothing_is_allowed_that_the_trail_did_not_take() -> None:
-    """The signature is answered only after `signed` returned; the refusal that follows has its own record."""
+    """The signature is answered only after `served` returned; the refusal that follows has its own record."""
     with _desk() as desk:
-        passage = new_passage()
-        assert not isinstance(await judge(desk.product, Ask(), passage), Refused)
+        judged, lease = await judge(desk.product, Ask()), Lease()
+        assert judged.refused is None
         desk.product.trail.close(5.0)
         with pytest.raises(Refused) as refused:
-            desk.recorder.signed(passage, allow_of(passage))
+            desk.serve(judged, lease=lease)
         assert refused.value.reason is Reason.AUDIT_UNAVAILABLE
-        assert not _is_closed(passage)
-        desk.recorder.refused(passage, refused.value.reason, refused.value.detail)
-        assert _is_closed(passage)
+        assert not _is_recorded(lease)
+        desk.refuse(refused.value.reason, refused.value.detail, judged, lease=lease)
+        assert _is_recorded(lease)
         assert desk.counted() == [
             'signproxy_requests_total{decision="error",op="GetObject",reason="audit_unavailable"} 1.0'
         ]
@@ -340,11 +360,10 @@ async def test_nothing_is_allowed_that_the_trail_did_not_take() -> None:
 async def test_with_allow_a_lost_event_does_not_stop_the_request() -> None:
     """Where the operator prefers service, the loss is counted by the trail and the request by the metrics."""
     with _desk(on_error=OnError.ALLOW) as desk:
-        passage = new_passage()
-        await judge(desk.product, Ask(), passage)
+        judged, lease = await judge(desk.product, Ask()), Lease()
         desk.product.trail.close(5.0)
-        desk.recorder.signed(passage, allow_of(passage))
-        assert _is_closed(passage)
+        desk.serve(judged, lease=lease)
+        assert _is_recorded(lease)
         assert desk.product.trail.state.dropped == 1
         assert len(desk.counted()) == 1
 
@@ -353,7 +372,7 @@ def test_refusals_without_a_principal_have_a_budget_of_their_own() -> None:
     """Without a token anyone could fill the disk with refusals."""
     with _desk() as desk:
         for _ in range(100):
-            desk.recorder.refused(new_passage(), Reason.TOKEN_MISSING, "")
+            desk.refuse(Reason.TOKEN_MISSING, "")
         assert len(desk.product.events()) == 60
         assert desk.counted() == [
             'signproxy_requests_total{decision="deny",op="sign",reason="token_missing"} 100.0',
@@ -363,10 +382,7 @@ def test_refusals_without_a_principal_have_a_budget_of_their_own() -> None:
 def test_a_request_without_a_target_is_recorded_by_its_kind() -> None:
     """A configuration call allows nothing on a table, and is an access to the catalog all the same."""
     with _desk() as desk:
-        passage = Passage(Kind.CONFIG, "event-2", "request-2", "", "", AT_ARRIVAL)
-        passage.subject = Subject.of(_caller())
-        passage.catalog = "lake"
-        desk.recorder.answered(passage)
+        desk.serve(admitted(look_at(AT_ARRIVAL), _known(), NOTHING_ASKED, "lake"), request=new_request(Kind.CONFIG))
         (event,) = desk.product.events()
         assert (event.kind, event.catalog, event.decision, event.rule_id) == (Kind.CONFIG, "lake", Verdict.ALLOW, "")
         assert desk.counted() == ['signproxy_requests_total{decision="allow",op="config",reason="allowed"} 1.0']
@@ -375,13 +391,10 @@ def test_a_request_without_a_target_is_recorded_by_its_kind() -> None:
 async def test_an_upstreams_own_answer_is_recorded_as_it_was() -> None:
     """A table that is not there would look like one that signproxy keeps from its caller."""
     with _desk() as desk:
-        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "", AT_ARRIVAL)
-        passage.subject = Subject.of(_caller())
-        passage.catalog = "lake"
-        passage.call, passage.method = "load_table", "GET"
-        passage.target = NamedTable("ns", "gone")
-        desk.recorder.passed(passage, 404, "NoSuchTableException")
-        desk.recorder.refused(passage, Reason.INTERNAL, "closed already")
+        request, lease = new_request(Kind.CATALOG, call="load_table", method="GET"), Lease()
+        judged = admitted(look_at(AT_ARRIVAL), _known(), AskedFor(target=NamedTable("ns", "gone")), "lake")
+        desk.serve(judged, Outcome(status=404, detail="NoSuchTableException"), request=request, lease=lease)
+        desk.refuse(Reason.INTERNAL, "recorded already", judged, request=request, lease=lease)
         (event,) = desk.product.events()
         said = (event.kind, event.call, event.method, event.table, event.http_status, event.detail)
         assert said == (Kind.CATALOG, "load_table", "GET", "gone", 404, "NoSuchTableException")
@@ -392,10 +405,8 @@ async def test_an_upstreams_own_answer_is_recorded_as_it_was() -> None:
 async def test_a_refused_call_is_logged_by_its_kind() -> None:
     """Loads, commits and drops would all be one line: catalog."""
     with _desk() as desk:
-        passage = Passage(Kind.CATALOG, "event-2", "request-2", "", "", AT_ARRIVAL)
-        passage.subject = Subject.of(_caller())
-        passage.call, passage.method = "drop_table", "DELETE"
-        desk.recorder.refused(passage, Reason.NO_WRITE_DATA, "")
+        request = new_request(Kind.CATALOG, call="drop_table", method="DELETE")
+        desk.refuse(Reason.NO_WRITE_DATA, "", subject=_known(), request=request)
         assert [line.op for line in desk.lines] == ["drop_table"]
         (event,) = desk.product.events()
         assert (event.call, event.method, event.http_status) == ("drop_table", "DELETE", 403)
@@ -404,10 +415,9 @@ async def test_a_refused_call_is_logged_by_its_kind() -> None:
 async def test_stages_of_a_signed_request_are_measured() -> None:
     """An operator who sees slow requests has to know which part is slow."""
     with _desk() as desk:
-        passage = new_passage()
-        await judge(desk.product, Ask(), passage)
-        passage.judged_ns = passage.started_ns + 5_000_000
-        desk.recorder.signed(passage, allow_of(passage))
+        request = new_request()
+        judged = msgspec.structs.replace(await judge(desk.product, Ask()), judged_ns=request.started_ns + 5_000_000)
+        desk.serve(judged, request=request)
         await desk.close(CASES[Reason.OUTSIDE_TABLE])
         event = desk.product.events()[0]
         text = desk.product.metrics.render().body.decode()
@@ -424,32 +434,30 @@ async def test_a_count_leads_to_an_event_of_the_trail_and_to_no_other() -> None:
         await _forwarded(
             desk,
             wire("PUT", key="wh/t1/f"),
-            ForwardOutcome(status=400, reason=Reason.PAYLOAD_HASH, verdict=Verdict.DENY),
+            StoreOutcome(status=400, reason=Reason.PAYLOAD_HASH, verdict=Verdict.DENY),
         )
-        desk.recorder.passed(
-            Passage(Kind.CATALOG, "event-1", "request-1", "", "", AT_ARRIVAL), 404, reason=Reason.UPSTREAM_UNAVAILABLE
+        desk.serve(
+            admitted(look_at(AT_ARRIVAL), None, NOTHING_ASKED, ""),
+            Outcome(status=404, reason=Reason.UPSTREAM_UNAVAILABLE),
+            request=new_request(Kind.CATALOG),
         )
         expected = dict.fromkeys(("allowed", "outside_table", "payload_hash", "upstream_unavailable"), "event-1")
         assert {event.event_id for event in desk.product.events()} == {"event-1"}
         assert desk.exemplars() == expected
         # Of callers that are not known, the trail holds some events and the sum of the others.
-        desk.recorder.refused(new_passage(), Reason.TOKEN_MISSING, "")
+        desk.refuse(Reason.TOKEN_MISSING, "")
         desk.product.trail.close(5.0)
         for reason in (Reason.TABLE_UNKNOWN, Reason.AUDIT_UNAVAILABLE):
-            passage = new_passage()
-            passage.subject = Subject.of(_caller())
             with suppress(Refused):
-                desk.recorder.refused(passage, reason, "why")
+                desk.refuse(reason, "why", subject=_known())
         assert (
             desk.counted()[-1] == 'signproxy_requests_total{decision="error",op="sign",reason="audit_unavailable"} 2.0'
         )
         assert desk.exemplars() == expected
 
 
-def _numbered(number: int, kind: Kind = Kind.SIGN) -> Passage:
-    passage = Passage(kind, f"event-{number}", "request-1", "192.0.2.7", "test/1", AT_ARRIVAL)
-    passage.subject = Subject.of(_caller())
-    return passage
+def _numbered(number: int, kind: Kind = Kind.SIGN) -> Request:
+    return new_request(kind, f"event-{number}")
 
 
 @pytest.mark.parametrize("kind", (Kind.SIGN, Kind.FORWARD, Kind.CATALOG))
@@ -460,32 +468,30 @@ def test_a_count_of_a_callers_flood_leads_to_no_event_that_was_put_aside(reason:
     """An operator who looks into a flood would search the trail for an event that stands only in a sum."""
     with _desk() as desk:
         for number in range(3 * EVENTS_PER_CALLER):
-            desk.recorder.refused(_numbered(number, kind), reason, "")
+            desk.refuse(reason, "", subject=_known(), request=_numbered(number, kind))
         held = {event.event_id for event in desk.product.events()}
         assert len(held) == EVENTS_PER_CALLER
         assert set(desk.exemplars().values()) <= held
 
 
 async def _signs(desk: Desk) -> None:
-    passage = new_passage()
-    await judge(desk.product, Ask(), passage)
-    passage.judged_ns = passage.started_ns
-    desk.recorder.signed(passage, allow_of(passage))
+    desk.serve(await judge(desk.product, Ask()))
 
 
 async def _refuses(desk: Desk) -> None:
-    desk.recorder.refused(_numbered(1), Reason.OUTSIDE_TABLE, "")
+    desk.refuse(Reason.OUTSIDE_TABLE, "", subject=_known(), request=_numbered(1))
 
 
 async def _passes(desk: Desk) -> None:
-    desk.recorder.passed(_numbered(1, Kind.CATALOG), 404)
+    admission = admitted(look_at(AT_ARRIVAL), _known(), NOTHING_ASKED, "")
+    desk.serve(admission, Outcome(status=404), request=_numbered(1, Kind.CATALOG))
 
 
 async def _forwards(desk: Desk) -> None:
-    site = Site()
-    passed = await site.passed(wire("PUT", key="wh/t1/f"), "writer")
-    desk.recorder.reserve(site.passage)
-    desk.recorder.forwarded(site.passage, passed, ForwardOutcome(status=200))
+    request, lease = new_request(Kind.FORWARD), Lease()
+    judged = await Site().judge(wire("PUT", key="wh/t1/f"), "writer")
+    desk.recorder.reserve(request, judged, lease)
+    desk.serve(judged, StoreOutcome(), request=request, lease=lease)
 
 
 @pytest.mark.parametrize("close", (_signs, _refuses, _passes, _forwards))
@@ -516,11 +522,11 @@ async def test_an_accepted_unsafe_storage_is_in_every_event() -> None:
 async def test_a_refusal_is_remembered_with_what_explains_it() -> None:
     """At three in the morning no operator wants to search an audit trail for what happened a minute ago."""
     with _desk() as desk:
-        passage = new_passage()
-        event = await desk.close(CASES[Reason.OUTSIDE_TABLE], passage)
+        request = new_request()
+        event = await desk.close(CASES[Reason.OUTSIDE_TABLE], request=request)
         (refusal,) = desk.recorder.refusals()
         assert msgspec.to_builtins(refusal) == {
-            "at": passage.wall,
+            "at": request.wall,
             "request_id": "request-1",
             "event_id": "event-1",
             "operation": "GetObject",
@@ -545,14 +551,11 @@ def test_the_newest_refusals_of_known_and_unknown_callers_are_kept() -> None:
     """A stranger without a token must not wash away what a job is refused for; and memory is bounded."""
     with _desk() as desk:
         for number in range(3 * KNOWN_CALLERS):
-            passage = Passage(Kind.SIGN, f"known-{number}", "r", "", "", AT_ARRIVAL)
-            passage.subject = Subject.of(_caller())
-            passage.wall = float(number)
-            desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "d" * 100_000)
+            request = msgspec.structs.replace(new_request(event_id=f"known-{number}"), wall=float(number))
+            desk.refuse(Reason.TABLE_UNKNOWN, "d" * 100_000, subject=_known(), request=request)
         for number in range(1_000):
-            passage = Passage(Kind.SIGN, f"unknown-{number}", "r", "", "", AT_ARRIVAL)
-            passage.wall = 50.5 + number / 1_000
-            desk.recorder.refused(passage, Reason.TOKEN_MISSING, "")
+            request = msgspec.structs.replace(new_request(event_id=f"unknown-{number}"), wall=50.5 + number / 1_000)
+            desk.refuse(Reason.TOKEN_MISSING, "", request=request)
         refusals = desk.recorder.refusals()
     assert [refusal.at for refusal in refusals] == sorted((refusal.at for refusal in refusals), reverse=True)
     known = [refusal.event_id for refusal in refusals if refusal.principal]
@@ -566,10 +569,8 @@ def test_the_newest_refusals_of_known_and_unknown_callers_are_kept() -> None:
 def test_the_names_of_a_remembered_refusal_are_bounded() -> None:
     """A path of 24 KiB may name a table."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.catalog = "c" * 24_000
-        passage.target = NamedTable("n" * 24_000, "t" * 24_000)
-        desk.recorder.refused(passage, Reason.CATALOG_UNKNOWN, "")
+        asked = AskedFor(target=NamedTable("n" * 24_000, "t" * 24_000), catalog="c" * 24_000)
+        desk.refuse(Reason.CATALOG_UNKNOWN, "", asked=asked)
         (refusal,) = desk.recorder.refusals()
     assert (len(refusal.catalog), len(refusal.table)) == (MAX_NAME_CHARACTERS, MAX_NAME_CHARACTERS)
 
@@ -578,10 +579,7 @@ def test_the_names_of_a_remembered_refusal_are_bounded() -> None:
 def test_a_table_is_written_as_people_write_it(namespace: str, table: str) -> None:
     """Levels joined by a control character are how the wire has them."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.catalog = "lake"
-        passage.target = NamedTable(namespace, "t")
-        desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "")
+        desk.refuse(Reason.TABLE_UNKNOWN, "", asked=AskedFor(target=NamedTable(namespace, "t"), catalog="lake"))
         assert desk.recorder.refusals()[0].table == table
         assert desk.lines[0].table == f"lake.{table}"
 
@@ -609,10 +607,8 @@ def test_a_refusal_that_the_trail_does_not_take_is_told_as_what_the_caller_gets(
     """The caller is answered 503; who looks for that among the metrics, the log or the refusals must find it."""
     with _desk() as desk:
         desk.product.trail.close(5.0)
-        passage = new_passage()
-        passage.subject = Subject.of(_caller())
         with pytest.raises(Refused) as refused:
-            desk.recorder.refused(passage, Reason.TABLE_UNKNOWN, "why")
+            desk.refuse(Reason.TABLE_UNKNOWN, "why", subject=_known())
         assert refused.value.reason is Reason.AUDIT_UNAVAILABLE
         assert desk.counted() == [
             'signproxy_requests_total{decision="error",op="sign",reason="audit_unavailable"} 1.0',
@@ -628,14 +624,10 @@ async def test_a_sample_of_what_is_served_is_logged_where_asked() -> None:
     with _desk() as desk:
         lines: list[RequestLine] = []
         product = desk.product
-        recorder = Recorder(product.trail, product.metrics, _Lines(lines, sample=2))
+        desk.recorder = Recorder(product.trail, product.metrics, _Lines(lines, sample=2))
         for _ in range(4):
-            passage = new_passage()
-            await judge(product, Ask(), passage)
-            passage.judged_ns = passage.started_ns
-            recorder.signed(passage, allow_of(passage))
-        config = Passage(Kind.CONFIG, "event-2", "request-2", "", "", AT_ARRIVAL)
-        recorder.answered(config)
+            desk.serve(await judge(product, Ask()))
+        desk.serve(admitted(look_at(AT_ARRIVAL), None, NOTHING_ASKED, ""), request=new_request(Kind.CONFIG))
     assert [(line.op, line.reason, line.status) for line in lines] == [
         ("GetObject", "allowed", 200),
         ("GetObject", "allowed", 200),
@@ -647,18 +639,19 @@ async def test_a_sample_of_what_is_served_is_logged_where_asked() -> None:
 # -- forwarded ---------------------------------------------------------------------------------------------------------
 
 
-async def _forwarded(desk: Desk, wire: ForwardWire, outcome: ForwardOutcome, who: str = "writer") -> AuditEvent:
-    site = Site()
-    passed = await site.passed(wire, who)
-    desk.recorder.reserve(site.passage)
-    desk.recorder.forwarded(site.passage, passed, outcome)
-    assert site.passage.closed
+async def _forwarded(desk: Desk, wire: ForwardWire, outcome: Outcome, who: str = "writer") -> AuditEvent:
+    request, lease = new_request(Kind.FORWARD), Lease()
+    judged = await Site().judge(wire, who)
+    desk.recorder.reserve(request, judged, lease)
+    desk.serve(judged, outcome, request=request, lease=lease)
+    assert _is_recorded(lease)
+    assert lease.event is None
     return desk.product.events()[-1]
 
 
 async def test_a_forwarded_request_is_recorded_whole() -> None:
     """An auditor who asks later who read a file, and how much of it, has only this line."""
-    outcome = ForwardOutcome(
+    outcome = StoreOutcome(
         status=206,
         upstream_status=206,
         upstream_request_id="0A1B",
@@ -713,14 +706,14 @@ async def test_a_forwarded_request_is_recorded_whole() -> None:
 async def test_operations_beside_the_table_are_recorded_by_name_and_counted_by_kind() -> None:
     """S3 has a hundred of them: as labels they would be a series each."""
     with _desk() as desk:
-        event = await _forwarded(desk, wire(bucket="raw", query="versioning"), ForwardOutcome(status=200))
+        event = await _forwarded(desk, wire(bucket="raw", query="versioning"), StoreOutcome(status=200))
         assert event.s3_op == "GetBucketVersioning"
         assert desk.counted() == ['signproxy_requests_total{decision="allow",op="OtherRead",reason="allowed"} 1.0']
 
 
 async def test_what_failed_on_its_way_is_told_and_counted() -> None:
     """An upload that was withheld is what an operator is called for."""
-    outcome = ForwardOutcome(
+    outcome = StoreOutcome(
         status=400,
         verdict=Verdict.DENY,
         reason=Reason.PAYLOAD_HASH,
@@ -746,11 +739,11 @@ async def test_what_failed_on_its_way_is_told_and_counted() -> None:
 async def test_what_was_observed_or_kept_back_is_in_the_event() -> None:
     """The day of `enforce` is known from these events alone."""
     with _desk() as desk:
-        event = await _forwarded(desk, wire("PUT", key="stage/f"), ForwardOutcome(status=200), "watched")
+        event = await _forwarded(desk, wire("PUT", key="stage/f"), StoreOutcome(status=200), "watched")
         assert (event.decision, event.observed, event.volume) == (Verdict.ALLOW, "no_write_data", "stage")
         assert "lacks VOLUME_WRITE_DATA" in event.detail
         assert event.rule_id == "observe@principal:idp/watched"
-        event = await _forwarded(desk, delete("stage/a", "stage/b", "elsewhere/c"), ForwardOutcome(status=200))
+        event = await _forwarded(desk, delete("stage/a", "stage/b", "elsewhere/c"), StoreOutcome(status=200))
         assert (event.key_count, event.refused_keys, event.key) == (2, 1, "stage/a")
 
 
@@ -759,9 +752,9 @@ async def test_what_is_refused_at_the_s3_listener_is_recorded_as_asked() -> None
     site = Site()
     with _desk() as desk:
         for asked, place in ((wire("PUT", key="stage/f"), "volume stage"), (wire(key="a/%zz", query="x=1"), "")):
-            with pytest.raises(Refused) as caught:
-                await site.ask(asked)
-            desk.recorder.refused(site.passage, caught.value.reason, caught.value.detail)
+            judged = await site.judge(asked)
+            assert judged.refused is not None
+            desk.refuse(judged.refused.reason, judged.refused.detail, judged, request=new_request(Kind.FORWARD))
             assert desk.recorder.refusals()[-1 if place else 0].table == place
         denied, malformed = desk.product.events()
     assert (denied.s3_op, denied.volume, denied.bucket, denied.key) == ("PutObject", "stage", "my-bucket", "stage/f")
@@ -772,54 +765,49 @@ async def test_what_is_refused_at_the_s3_listener_is_recorded_as_asked() -> None
 
 async def test_a_list_of_buckets_is_recorded() -> None:
     """It is answered from the policy, and it is a request like any other."""
-    site = Site()
     with _desk() as desk:
-        await site.ask(wire(bucket=""))
-        desk.recorder.answered(site.passage)
+        desk.serve(await Site().judge(wire(bucket="")), request=new_request(Kind.FORWARD, method="GET"))
         (event,) = desk.product.events()
         assert (event.kind, event.call, event.method) == (Kind.FORWARD, "ListBuckets", "GET")
 
 
 async def test_nothing_is_asked_of_a_store_that_the_trail_has_no_place_for() -> None:
     """What has been served cannot be taken back."""
-    site = Site()
     with _desk() as desk:
-        await site.passed(wire(key="stage/a"))
+        request, judged, lease = new_request(Kind.FORWARD), await Site().judge(wire(key="stage/a")), Lease()
         desk.product.trail.close(5.0)
         with pytest.raises(Refused) as caught:
-            desk.recorder.reserve(site.passage)
-        desk.recorder.refused(site.passage, caught.value.reason, caught.value.detail)
+            desk.recorder.reserve(request, judged, lease)
+        desk.refuse(caught.value.reason, caught.value.detail, judged, request=request, lease=lease)
         assert caught.value.reason is Reason.AUDIT_UNAVAILABLE
         # The trail itself keeps count of what it turned away.
         assert desk.product.events() == []
-        assert site.passage.closed
+        assert _is_recorded(lease)
 
 
 async def test_a_place_that_was_kept_is_used_by_a_refusal_too() -> None:
     """Exactly one event, and no place that is lost."""
-    site = Site()
     with _desk() as desk:
-        await site.passed(wire(key="stage/a"))
-        desk.recorder.reserve(site.passage)
-        kept = site.passage.reserved
-        desk.recorder.refused(site.passage, Reason.STORE_UNAVAILABLE, "refused the connection")
-        assert (kept, site.passage.reserved) == (True, False)
+        request, judged, lease = new_request(Kind.FORWARD), await Site().judge(wire(key="stage/a")), Lease()
+        desk.recorder.reserve(request, judged, lease)
+        kept = lease.event
+        desk.refuse(Reason.STORE_UNAVAILABLE, "refused the connection", judged, request=request, lease=lease)
+        assert (kept, lease.event) == (desk.product.trail, None)
         (event,) = desk.product.events()
         assert (event.decision, event.reason, event.s3_op) == (Verdict.ERROR, "store_unavailable", "GetObject")
 
 
-def _handed_on(number: int) -> Passage:
-    """Return a request of the quick way that the store was sent already, and that is judged again."""
-    passage = _numbered(number, Kind.FORWARD)
-    passage.outcome = ForwardOutcome(status=0, requests=1, stamped=False)
-    return passage
+def _handed_on() -> StoreOutcome:
+    """Return what is known of a request of the quick way that the store was sent already, and that is judged again."""
+    return StoreOutcome(status=0, requests=1, stamped=False)
 
 
 def test_what_is_refused_after_the_store_was_asked_says_that_it_was_asked() -> None:
     """Where nothing is stamped, `reconcile` would find the request behind no event, and accuse a thief of the key."""
     with _desk() as desk:
-        desk.recorder.refused(_handed_on(1), Reason.NO_REMOTE_SIGN, "")
-        desk.recorder.refused(_numbered(2, Kind.FORWARD), Reason.NO_REMOTE_SIGN, "")
+        first, second = _numbered(1, Kind.FORWARD), _numbered(2, Kind.FORWARD)
+        desk.refuse(Reason.NO_REMOTE_SIGN, "", subject=_known(), request=first, outcome=_handed_on())
+        desk.refuse(Reason.NO_REMOTE_SIGN, "", subject=_known(), request=second)
         asked, unasked = desk.product.events()
         assert (asked.decision, asked.upstream_repeats) == (Verdict.DENY, 0)
         # What was not sent must not explain another caller's request.
@@ -830,10 +818,9 @@ def test_what_is_refused_after_the_store_was_asked_says_that_it_was_asked() -> N
 def test_the_time_at_the_store_is_what_was_measured() -> None:
     """A guess would take the place of the measure."""
     with _desk() as desk:
-        passage = _handed_on(1)
-        assert passage.outcome is not None
-        passage.outcome.upstream_us = 7
-        desk.recorder.refused(passage, Reason.PAYLOAD_HASH, "")
+        outcome = _handed_on()
+        outcome.upstream_us = 7
+        desk.refuse(Reason.PAYLOAD_HASH, "", subject=_known(), request=_numbered(1, Kind.FORWARD), outcome=outcome)
         assert desk.product.events()[0].upstream_us == 7
 
 
@@ -842,9 +829,10 @@ def test_what_the_store_was_sent_has_its_event_however_much_is_refused() -> None
     count = 3 * EVENTS_PER_CALLER
     with _desk() as desk:
         for number in range(count):
-            passage = _handed_on(number)
-            desk.recorder.reserve(passage)
-            desk.recorder.refused(passage, Reason.RATE_LIMITED, "")
+            request, refused, lease = _numbered(number, Kind.FORWARD), Refused(Reason.RATE_LIMITED), Lease()
+            judged = unjudged(request, _known(), NOTHING_ASKED, refused)
+            desk.recorder.reserve(request, judged, lease)
+            desk.recorder.refused(request, judged, refused, _handed_on(), lease)
         events = desk.product.events()
         assert [event.event_id for event in events] == [f"event-{number}" for number in range(count)]
         assert all(event.upstream_us > 0 for event in events)
@@ -856,7 +844,7 @@ async def test_an_allowed_transfer_is_logged_in_samples() -> None:
     with _desk() as desk:
         log = _Lines(desk.lines, sample=1)
         desk.recorder = Recorder(desk.product.trail, desk.product.metrics, log)
-        await _forwarded(desk, wire(key="stage/a"), ForwardOutcome(status=200))
+        await _forwarded(desk, wire(key="stage/a"), StoreOutcome(status=200))
         assert [(line.op, line.table) for line in desk.lines] == [("GetObject", "lake.volume stage")]
 
 
@@ -866,9 +854,7 @@ async def test_an_allowed_transfer_is_logged_in_samples() -> None:
 async def test_a_refusal_before_a_judgement_names_the_policy_at_arrival() -> None:
     """The reload that came while its body was read has nothing to do with it."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.subject = Subject.of(_caller())
-        desk.recorder.refused(passage, Reason.MESSAGE_MALFORMED, "")
+        desk.refuse(Reason.MESSAGE_MALFORMED, "", subject=_known())
         (event,) = desk.product.events()
         assert (event.policy_rev, event.policy_epoch, event.decided_at) == (AT_ARRIVAL.rev, AT_ARRIVAL.epoch, "")
 
@@ -876,12 +862,10 @@ async def test_a_refusal_before_a_judgement_names_the_policy_at_arrival() -> Non
 async def test_a_judged_request_names_the_policy_that_judged_it() -> None:
     """What is in force when the event is written may be another."""
     with _desk() as desk:
-        passage = new_passage()
-        await judge(desk.product, Ask(), passage)
+        judged = await judge(desk.product, Ask())
         before = desk.product.state.rev
         desk.product.state = AT_ARRIVAL
-        passage.judged_ns = passage.started_ns
-        desk.recorder.signed(passage, allow_of(passage))
+        desk.serve(judged)
         (event,) = desk.product.events()
         assert event.policy_rev == before != AT_ARRIVAL.rev
 
@@ -904,10 +888,8 @@ def test_the_time_of_the_decision_is_told_where_it_is_another(elapsed: int, told
 async def test_an_event_that_cannot_be_made_leaves_one_that_can(capfd: pytest.CaptureFixture[str]) -> None:
     """A request that was refused for a fault of ours would have neither an answer nor an event."""
     with _desk() as desk:
-        passage = new_passage()
-        passage.subject = Subject.of(_caller())
-        passage.query_id = 7  # type: ignore[assignment]  # the fault
-        desk.recorder.refused(passage, Reason.INTERNAL, "why")
+        asked = AskedFor(query_id=7)  # type: ignore[arg-type]  # the fault
+        desk.refuse(Reason.INTERNAL, "why", subject=_known(), asked=asked)
         (event,) = desk.product.events()
         assert (event.event_id, event.reason, event.http_status) == ("event-1", "internal", Reason.INTERNAL.status)
         assert event.detail.startswith("why; the event could not be made: ")
@@ -917,14 +899,14 @@ async def test_an_event_that_cannot_be_made_leaves_one_that_can(capfd: pytest.Ca
 async def test_a_fault_while_an_answer_is_recorded_leaves_the_event_of_a_fault() -> None:
     """The place in the trail would stay taken, and the answer that the client has would stand nowhere."""
     with _desk() as desk:
-        site = Site()
-        passed = await site.ask(wire("GET", "my-bucket", "wh/t1/data/a"))
-        passage = site.passage
-        desk.recorder.reserve(passage)
-        passage.query_id = 7  # type: ignore[assignment]  # the fault
+        request, lease = new_request(Kind.FORWARD), Lease()
+        judged = await Site().judge(wire("GET", "my-bucket", "wh/t1/data/a"))
+        desk.recorder.reserve(request, judged, lease)
+        asked = msgspec.structs.replace(judged.asked, query_id=7)
+        faulty = msgspec.structs.replace(judged, asked=asked)
         with pytest.raises(AttributeError):
-            desk.recorder.forwarded(passage, passed, ForwardOutcome(status=200))  # type: ignore[arg-type]
-        desk.recorder.refused(passage, Reason.INTERNAL, "")
+            desk.serve(faulty, StoreOutcome(), request=request, lease=lease)
+        desk.refuse(Reason.INTERNAL, "", faulty, request=request, lease=lease)
         (event,) = desk.product.events()
         assert (event.reason, event.kind) == ("internal", Kind.FORWARD)
         trail = desk.product.trail

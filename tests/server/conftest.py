@@ -1,18 +1,19 @@
-"""Serve the product to pytest-aiohttp's client."""
+"""Serve the product to pytest-aiohttp's client, and run what is served on each event loop."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Any
 
 import pytest
+import uvloop
 from pytest_aiohttp.plugin import AiohttpClient
 
 from tests.listening import connect
 from tests.product import P, Product, ServeProduct
-from tests.server.facade import Front, ServeFront, front
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture
@@ -30,12 +31,16 @@ async def serve_product(aiohttp_client: AiohttpClient) -> AsyncIterator[ServePro
         await each.aclose()
 
 
-@pytest.fixture
-async def serve_front(aiohttp_client: AiohttpClient) -> AsyncIterator[ServeFront]:
-    """Serve products in front of scripted upstreams until the test ends, each to a client of its own."""
-    async with AsyncExitStack() as stack:
+@pytest.fixture(params=LOOPS)
+def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[None]], None]:
+    """Run on each event loop that a server may have."""
 
-        async def start(**changes: Any) -> Front:
-            return await stack.enter_async_context(front(partial(connect, aiohttp_client), **changes))
+    def run(scenario: Awaitable[None]) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(60):
+                await scenario
 
-        yield start
+        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+            runner.run(bounded())
+
+    return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -90,10 +89,3 @@ def request(who: str | None = "reader", *more: str, body: bytes = BODY, path: st
 def parsed(who: str | None = "reader", *more: str, body: bytes = BODY, path: str = SIGN_T1) -> bytes:
     """Return the same request as only aiohttp's parser takes it: header names in lower case."""
     return request(who, "x-a: b", *more, body=body, path=path)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - counts do not tell when they change
-            await asyncio.sleep(0.005)

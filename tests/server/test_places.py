@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.gate.places import Places
+from signproxy.gate.limits import Places
 from tests.places import placed
 
 

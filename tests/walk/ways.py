@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from functools import cache
 from itertools import count
 
+from tests.facade.front import by_path, front, loaded
 from tests.forward.upstream import Talk as StoreTalk
 from tests.forward.upstream import serving
 from tests.product import Product
-from tests.server.facade import by_path, front, loaded
 from tests.server.s3.door import opened
 from tests.server.talk import Talk, request
 from tests.walk.steps import Profile, Walk

@@ -11,7 +11,6 @@ from aiohttp import web
 
 from signproxy.answers.reply import Reply
 from signproxy.answers.wire import not_http
-from signproxy.config.settings import LimitSettings
 from signproxy.gate.begun import Waiting
 from signproxy.gate.limits import Limits
 from signproxy.server.api.direct import DirectConnection
@@ -26,22 +25,14 @@ _LAST_SECONDS = 0.1
 class AtOnce(Protocol):
     """A handler that may answer without a task."""
 
+    limits: Limits
+
     def at_once(self, head: Head, remote: str, body: bytes) -> Reply | Waiting[Reply] | None:
         """Return the answer, or what waits for it; None for a request that is aiohttp's."""
         ...
 
-    async def __call__(self, request: web.BaseRequest) -> Reply:
-        """Answer any request."""
-        ...
-
-
-@runtime_checkable
-class Limited(Protocol):
-    """A handler that says how many connections there may be."""
-
-    @property
-    def limits(self) -> Limits:
-        """What callers may use up."""
+    def application(self) -> web.Application:
+        """Return what answers any request."""
         ...
 
 
@@ -75,10 +66,12 @@ class Parsed(web.RequestHandler):
 class DirectServer(web.Server):
     """A server whose connections answer at once where they can."""
 
-    def __init__(self, handler: AtOnce, idle_limit: float, **options: Any) -> None:
-        super().__init__(self._serve)
+    def __init__(self, handler: AtOnce, application: web.Server, idle_limit: float, **options: Any) -> None:
+        """`application` is the server that aiohttp would make of the handler's application."""
+        super().__init__(self._serve, request_factory=application.request_factory)
+        self._answer = application.request_handler
         self.idle_limit = idle_limit
-        self.limits = handler.limits if isinstance(handler, Limited) else Limits(LimitSettings())
+        self.limits = handler.limits
         self._handler = handler
         # Connections end idleness themselves. An unwanted body is let in by the handler, within its limits.
         self._options = {**options, "lingering_time": 0.0, "loop": self._loop}
@@ -117,11 +110,6 @@ class DirectServer(web.Server):
         reply.hold = self.limits.stranger(perf_counter_ns())
         return reply
 
-    @property
-    def leaves_unread(self) -> bool:
-        """Whether a request is left unread for a moment, or waits in a task of its own."""
-        return any(connection.is_left_unread for connection in self.guests.all())
-
     def pre_shutdown(self) -> None:
         """Close what is idle, and let everything else end with its answer."""
         self.guests.wind_down()
@@ -140,13 +128,18 @@ class DirectServer(web.Server):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, request: web.BaseRequest) -> Reply:
-        connection = cast("Parsed", request.protocol).connection
+        connection = connection_of(request)
         connection.begin()
         try:
-            reply = await self._handler(request)
+            reply = cast("Reply", await self._answer(request))
         finally:
             connection.end()
         connection.note(reply)
-        if self.guests.ending:
+        if self.guests.ending or self.limits.connections.draining:
             reply.closes = True
         return reply
+
+
+def connection_of(request: web.BaseRequest) -> DirectConnection:
+    """Return the connection that a request came over."""
+    return cast("Parsed", request.protocol).connection

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, cast
 
 from signproxy.answers.reply import Reply
 from signproxy.gate.begun import Waiting
+from signproxy.server.api.held_answer import HeldAnswer
 from signproxy.server.api.plain import Heads
-from signproxy.transfer.outbox import outbox_of
 
 if TYPE_CHECKING:
     from signproxy.gate.limits import Hold
@@ -49,32 +49,10 @@ class DirectConnection(asyncio.Protocol):
     """A connection that is answered directly until it sends anything else than plain requests."""
 
     __slots__ = (
-        "_at_once",
-        "_backpressure",
-        "_clock",
-        "_dependent",
-        "_handler",
-        "_head_timer",
-        "_heads",
-        "_held",
-        "_hold_timer",
-        "_idle_limit",
-        "_idle_since",
-        "_idle_timer",
-        "_loop",
-        "_outbox",
-        "_parsed",
-        "_remote",
-        "_requests",
-        "_server",
-        "_soon",
-        "_stranger",
-        "_task",
-        "_unread",
-        "_waiting",
-        "_wire",
-        "_writing_paused",
-    )
+        "_at_once", "_backpressure", "_clock", "_connections", "_dependent", "_handler", "_head_timer", "_heads",
+        "_held", "_idle_limit", "_idle_since", "_idle_timer", "_loop", "_parsed", "_remote", "_requests", "_server",
+        "_soon", "_stranger", "_task", "_unread", "_wire", "_writing_paused",
+    )  # fmt: skip
 
     def __init__(self, server: DirectServer, handler: AtOnce, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -82,7 +60,7 @@ class DirectConnection(asyncio.Protocol):
         self._at_once: AtOnce | None = handler
         self._loop = loop
         self._backpressure = server.limits.backpressure
-        self._outbox = outbox_of(loop)
+        self._connections = server.limits.connections
         # Of an answer that goes out with the end of the loop's round, and of requests that are left unread.
         self._soon = b""
         self._unread = b""
@@ -94,9 +72,7 @@ class DirectConnection(asyncio.Protocol):
         self._idle_since = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
         self._head_timer: asyncio.TimerHandle | None = None
-        self._hold_timer: asyncio.TimerHandle | None = None
-        self._held: Reply | None = None
-        self._waiting: asyncio.Future[None] | None = None
+        self._held = HeldAnswer(loop, self.release)
         self._parsed: Parsed | None = None
         self._dependent: asyncio.Task[object] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -223,44 +199,27 @@ class DirectConnection(asyncio.Protocol):
         hold, wire = reply.hold, self._wire
         if hold is None or wire.is_closing() or self._server.guests.ending:
             return
-        if not hold.among.begin():
-            reply.closes = True
-            return
         # aiohttp may have stopped reading for reasons of its own, and then begins again by itself.
         reads = wire.is_reading()
         try:
             wire.pause_reading()
-            self._waiting = self._loop.create_future()
-            self._hold_timer = self._loop.call_later(hold.seconds, self.release)
-            await self._waiting
+            await self._held.wait(reply, hold)
         finally:
-            hold.among.end()
-            self._waiting = None
-            self._forget_hold_timer()
             if reads and not wire.is_closing():
                 wire.resume_reading()
 
     def release(self) -> None:
         """Send what is held back now; to a connection that is lost it only ends the waiting."""
-        if self._waiting is not None:
-            if not self._waiting.done():
-                self._waiting.set_result(None)
-            return
-        reply = self._held
-        if reply is None or reply.hold is None:
-            return
-        self._held = None
-        self._forget_hold_timer()
-        reply.hold.among.end()
-        if not self._wire.is_closing():
+        reply = self._held.end()
+        if reply is not None and not self._wire.is_closing():
             self._at_once = self._handler
             self._send(reply)
             self._read_again()
 
     def wind_down(self) -> None:
         """End now if nothing is in flight, else with the next answer."""
-        if self._held is not None:
-            self._held.closes = True
+        if self._held.reply is not None:
+            self._held.reply.closes = True
         elif self._unread and self._parsed is None and self._task is None:
             # Read once the audit trail has caught up. The way through aiohttp ends with its answer.
             self.leave_to_aiohttp()
@@ -283,9 +242,7 @@ class DirectConnection(asyncio.Protocol):
         self.send_now()
         self._wire.abort()
 
-    def cancel(self) -> None:
-        """End the connection, and whatever is under way on it."""
-        self.abort()
+    cancel = abort
 
     @property
     def task(self) -> asyncio.Task[None] | None:
@@ -305,15 +262,16 @@ class DirectConnection(asyncio.Protocol):
 
     @property
     def _is_idle(self) -> bool:
-        is_waiting = self._held is not None or self._waiting is not None or self._unread
-        return not (self._requests or self._head_timer is not None or is_waiting)
+        return not (self._requests or self._head_timer is not None or self._held.is_there or self._unread)
 
     def _send(self, reply: Reply) -> None:
         if self._soon:
             self.send_now()
         else:
             # Sent in between, each answer would wake its client from a sleep of its own, which costs more than it.
-            self._outbox.add(self, self._loop)
+            self._loop.call_soon(self.send_now)
+        if self._connections.draining:
+            reply.closes = True
         self._soon = reply.whole()
         self._idle_since = self._clock()
         if reply.closes:
@@ -349,7 +307,7 @@ class DirectConnection(asyncio.Protocol):
         self.note(reply)
         if reply.hold is None or not self._hold(reply, reply.hold):
             self._send(reply)
-        if self._held is None and not self._wire.is_closing():
+        if self._held.reply is None and not self._wire.is_closing():
             self._read_again()
 
     def _leave_unread(self, data: bytes) -> None:
@@ -369,19 +327,11 @@ class DirectConnection(asyncio.Protocol):
 
     def _hold(self, reply: Reply, hold: Hold) -> bool:
         """Keep an answer back, and read nothing meanwhile; False if too many are kept, which ends the connection."""
-        if not hold.among.begin():
-            reply.closes = True
+        if not self._held.begin(reply, hold):
             return False
-        self._held = reply
-        self._hold_timer = self._loop.call_later(hold.seconds, self.release)
         self._at_once = None
         self._wire.pause_reading()
         return True
-
-    def _forget_hold_timer(self) -> None:
-        if self._hold_timer is not None:
-            self._hold_timer.cancel()
-            self._hold_timer = None
 
     def _end_slow_head(self) -> None:
         self._server.limits.connections.slow += 1

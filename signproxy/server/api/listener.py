@@ -6,14 +6,12 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
 from typing import Any
 
 from aiohttp import web
 
 from signproxy.server.api.connection import AtOnce, DirectServer
 from signproxy.server.process.accepting import CLOSE_SECONDS, HEAR_SECONDS, Accepting, until
-from signproxy.server.process.sockets import Sharing, bind_tcp
 from signproxy.server.process.tls import CertificateHolder
 from signproxy.telemetry import log
 
@@ -71,7 +69,7 @@ class Listener:
 
         With a certificate, TCP speaks TLS. A Unix socket never does: only this machine reaches it.
         """
-        server = _server(handler, keepalive)
+        server = await _server(handler, keepalive)
         return cls(server, await Accepting.begin(server, sockets, certificate, section))
 
     @property
@@ -103,23 +101,7 @@ class Listener:
                 transport.abort()
 
 
-async def listen(
-    stack: AsyncExitStack,
-    handler: RequestHandler,
-    host: str,
-    port: int,
-    *,
-    sharing: Sharing = Sharing.ALONE,
-    keepalive: float = KEEPALIVE_SECONDS,
-    shutdown: float = 25.0,
-) -> str:
-    """Serve on TCP until `stack` closes; return the address that was bound."""
-    listener = await Listener.open(handler, bind_tcp(host, port, sharing=sharing), keepalive=keepalive)
-    stack.push_async_callback(listener.finish, shutdown)
-    return listener.addresses[0]
-
-
-def _server(handler: RequestHandler, keepalive: float) -> web.Server:
+async def _server(handler: RequestHandler, keepalive: float) -> web.Server:
     options: dict[str, Any] = {
         "access_log": None,
         "logger": _quiet_logger(),
@@ -127,7 +109,10 @@ def _server(handler: RequestHandler, keepalive: float) -> web.Server:
         "max_line_size": MAX_HEADER,
     }
     if isinstance(handler, AtOnce):
-        return DirectServer(handler, keepalive, **options)
+        runner = web.AppRunner(handler.application(), **options)
+        await runner.setup()
+        assert runner.server is not None  # noqa: S101 - made by its setup
+        return DirectServer(handler, runner.server, keepalive, **options)
     return _FewConnections(handler, keepalive_timeout=keepalive, **options)
 
 
@@ -144,7 +129,7 @@ class _FewConnections(web.Server):
 
 def _is_busy(server: web.Server) -> bool:
     """Whether a request is in flight, or is left unread for a moment."""
-    unread = isinstance(server, DirectServer) and server.leaves_unread
+    unread = isinstance(server, DirectServer) and any(each.is_left_unread for each in server.guests.all())
     return unread or any(map(_in_flight, server.connections))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from signproxy.identity.authenticator import Known
+from signproxy.server.api.routes import Route
 
 # Possessive: a value of blanks that does not end as it should would else be tried once for each of them.
 # Blanks that end a value are no part of it: aiohttp's parser takes them off.
@@ -35,12 +36,15 @@ _LENGTH = b"\r\nContent-Length: "
 class Head:
     """The head of a plain request, but for the length of its body, and who was found behind its token."""
 
-    __slots__ = ("bearer", "headers", "known", "path")
+    __slots__ = ("bearer", "headers", "known", "path", "query", "route")
 
     def __init__(self, path: str, headers: dict[str, str]) -> None:
         self.path = path
         self.headers = headers
         self.known: Known | None = None
+        self.route: Route | None = None
+        """Where it leads, once that was looked up, and the query behind that."""
+        self.query = ""
         self.bearer = ""
         """The caller's own token, which a table token holds sealed; empty where no upstream is asked."""
 

@@ -1,15 +1,17 @@
-"""Find the route of a raw request path: mount, catalog or prefix, and the table it names."""
+"""Find the route of a raw request path: mount, catalog or prefix, and the table or the catalog call that it names."""
 
 from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 
-from signproxy.catalog.names import check_levels, decoded_bytes
+from signproxy.catalog.call import CallKind, CatalogCall, find_call
+from signproxy.catalog.names import check_levels, decoded
 from signproxy.errors import Reason, Refused
-from signproxy.gate.gate import CatalogAddress
+from signproxy.gate.request import CatalogAddress
 from signproxy.model import BY_LOCATION, NAMESPACE_SEPARATOR, NamedTable, Target
 
 MAX_SEGMENT = 4096
@@ -19,6 +21,11 @@ _ROUTES_KEPT = 4096
 """Clients repeat the route of a table for each of its files."""
 _KEPT_LENGTH = 512
 """Paths are read before the caller is known: what strangers make up must not add up to more than 2 MB."""
+
+_WORDS_KEPT = 64
+"""Names of catalogs and prefixes: few, and each is in the path of every call. One has 12 KiB at most."""
+
+_WITHOUT_PREFIX = frozenset({CallKind.CONFIG.segments, CallKind.TOKENS.segments})
 
 _RESERVED = frozenset({"api", "catalogs"})
 # A separator inside a name would move a level; other control characters never belong to a name.
@@ -93,6 +100,20 @@ def find_route(raw_path: str) -> Route:
     return route
 
 
+def find_call_of(route: Route, method: str) -> tuple[CatalogAddress, CatalogCall]:
+    """Return which catalog a route is for, and the call that it is. Raise Refused if it is none."""
+    parts = route.parts
+    # Static routes win over a {prefix} of the same spelling.
+    call = find_call(method, parts)
+    if call is not None:
+        return route.address, call
+    below = parts[1:]
+    call = None if below in _WITHOUT_PREFIX else find_call(method, below)
+    if call is None:
+        raise Refused(Reason.ROUTE_UNKNOWN, f"path {'/'.join(parts)!r}")
+    return CatalogAddress(route.address.name, _prefix_of(parts[0])), call
+
+
 def _parse(raw_path: str) -> Route:
     segments = raw_path.split("/")
     if segments[0] or len(segments) < 2:
@@ -104,29 +125,18 @@ def _parse(raw_path: str) -> Route:
     if parts[0] == "api":
         return _below(parts[1:], None, raw_path)
     if parts[0] == "catalogs" and len(parts) > 1:
-        return _below(parts[2:], _decode(parts[1]), raw_path)
+        return _below(parts[2:], _catalog_of(parts[1]), raw_path)
     return _below(parts, None, raw_path)
 
 
 def _below(parts: list[str], catalog: str | None, raw_path: str) -> Route:
     for shape, endpoint in _SHAPES.get(len(parts), ()):
-        named = _names(shape, parts)
-        if named is not None:
+        if all(expected[0] == "{" or expected == part for expected, part in zip(shape, parts, strict=True)):
+            named = {name[1:-1]: part for name, part in zip(shape, parts, strict=True) if name[0] == "{"}
             return _route(endpoint, catalog, **named)
     if len(parts) > 1 and parts[0] == "v1":
         return Route(Endpoint.CALL, CatalogAddress(catalog), parts=tuple(parts[1:]))
     raise Refused(Reason.ROUTE_UNKNOWN, f"path {raw_path!r}")
-
-
-def _names(shape: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
-    """Return what stands for the names of a shape; None where the path is of another one."""
-    named = {}
-    for expected, part in zip(shape, parts, strict=True):
-        if expected[0] == "{":
-            named[expected[1:-1]] = part
-        elif expected != part:
-            return None
-    return named
 
 
 def _route(
@@ -139,10 +149,11 @@ def _route(
         if not all(levels.split(NAMESPACE_SEPARATOR)):
             raise Refused(Reason.ROUTE_MALFORMED, f"namespace {namespace!r} has an empty level")
         target = NamedTable(levels, _decode(table))
-    return Route(endpoint, CatalogAddress(catalog, None if prefix is None else prefix_of(prefix)), target)
+    return Route(endpoint, CatalogAddress(catalog, None if prefix is None else _prefix_of(prefix)), target)
 
 
-def prefix_of(raw: str) -> str:
+@lru_cache(_WORDS_KEPT)
+def _prefix_of(raw: str) -> str:
     """Return the prefix that a segment is."""
     prefix = _decode(raw)
     if prefix in _RESERVED:
@@ -152,10 +163,10 @@ def prefix_of(raw: str) -> str:
 
 def _decode(raw: str, *, separator: bool = False) -> str:
     """Decode a segment once. Java form-encodes a space as a plus, PyIceberg sends %20; a plus itself is %2B."""
-    try:
-        text = decoded_bytes(raw).decode()
-    except UnicodeDecodeError:
-        raise Refused(Reason.ROUTE_MALFORMED, f"segment {raw!r} is not UTF-8") from None
+    text = decoded(raw)
     if not text or len(text) > MAX_SEGMENT or _CONTROL.search(text) or (not separator and NAMESPACE_SEPARATOR in text):
         raise Refused(Reason.ROUTE_MALFORMED, f"segment {raw!r}")
     return text
+
+
+_catalog_of = lru_cache(_WORDS_KEPT)(_decode)

@@ -11,6 +11,7 @@ from signproxy import __version__
 from signproxy.audit.segment import instance_name
 from signproxy.audit.segments import MIB, SegmentSettings, SegmentSink, Sync
 from signproxy.audit.sink import AuditSink, FileSink, StdoutSink
+from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.settings import AuditSinkKind, Settings
 from signproxy.config.storage import StorageBinding, source_faults
 from signproxy.credentials.bindings import check_bindings
@@ -18,10 +19,14 @@ from signproxy.credentials.provider import Binding, ProviderSpec
 from signproxy.credentials.registry import BUILT_IN, ProviderRegistry
 from signproxy.errors import Finding, SettingsInvalid, nearest
 from signproxy.identity.authenticator import Authenticator
+from signproxy.identity.emulated import EmulatedKeys
+from signproxy.identity.pod_caller import PodIdentity, TokenFile
+from signproxy.identity.s3_caller import S3Callers
 from signproxy.inventory.declared.source import FilePolicySource
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.server.process.issuers import issuers_of, static_tokens_of
+from signproxy.server.process.seals import Seals
 
 _BUILT_IN_CLASSES = {
     "static": f"{BUILT_IN}.static:StaticProvider",
@@ -100,6 +105,28 @@ def missing_target(state: PolicyState, settings: Settings) -> Iterator[Finding]:
     if ship.wanted and ship.storage not in known:
         problem = f"no catalog of the policy has the storage {ship.storage!r}{nearest(ship.storage, known)}"
         yield Finding("", "audit.ship.storage", problem)
+
+
+def emulated_keys(settings: S3Settings, seals: Seals, authenticator: Authenticator) -> EmulatedKeys | None:
+    """Return what issues and opens S3 keys; None where no listener would take one."""
+    if not settings.enabled or S3Identity.EMULATED not in settings.identities:
+        return None
+    return EmulatedKeys(seals.s3_keys, seals.s3_secrets, authenticator, settings.keys.max_seconds)
+
+
+def s3_callers(
+    settings: S3Settings, keys: EmulatedKeys | None, authenticator: Authenticator, state: PolicyState
+) -> S3Callers:
+    """Return what tells the callers of the listener; it remembers keys, and is made anew with each generation."""
+    bearer = S3Identity.BEARER in settings.identities
+    pod = None
+    if S3Identity.POD in settings.identities:
+        pod = PodIdentity(
+            TokenFile(Path(settings.pod.token_file)), frozenset(settings.pod.uids), authenticator.authenticate
+        )
+    # Some stores take a signature for any region; one for a region that is not here was made for another service.
+    regions = frozenset(storage.region for catalog in state.catalogs.values() for storage in catalog.storages.values())
+    return S3Callers(keys, authenticator, bearer=bearer, pod=pod, regions=regions)
 
 
 def _binding(name: str, binding: StorageBinding, settings: Settings) -> Binding:

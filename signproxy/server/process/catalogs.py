@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-from signproxy.catalog.upstream_spec import UpstreamSpec
 from signproxy.catalog.upstreams import PreparedUpstreams, Upstreams
 from signproxy.config.settings import Settings
-from signproxy.config.sightings import OnSightingsFault, SightingsSettings
+from signproxy.config.upstream import OnSightingsFault, SightingsSettings
 from signproxy.errors import SettingsInvalid
 from signproxy.facade.facade import Facade
 from signproxy.facade.grants import Granting
@@ -27,7 +26,7 @@ from signproxy.server.process.seals import Seals
 from signproxy.server.process.sightings import Share, Sightings
 from signproxy.server.process.sightings_file import SightingsFile
 from signproxy.server.process.sightings_journal import SightingsJournal
-from signproxy.server.status.measures import show_catalogs, show_inventories
+from signproxy.server.status.measures import show_catalogs
 from signproxy.server.status.report import UpstreamReport
 from signproxy.telemetry.log import get_logger
 from signproxy.telemetry.metrics import Metrics
@@ -61,8 +60,7 @@ class Catalogs:
             self.resolver.share(lambda live, asked: self.sightings.tell(live, asked=asked))
         self._seen = Seen(self.sightings, self.learned, self.loader, self.resolver.departures)
         self.inventories = InventoryKeeper(self.learned, self.upstreams, self._file)
-        show_catalogs(metrics, self.upstreams, self.learned)
-        show_inventories(metrics, self.inventories.states)
+        show_catalogs(metrics, self.upstreams, self.learned, self.inventories.states)
 
     def facade(self, settings: Settings, seals: Seals, gate: Gate) -> Facade | None:
         """Return what answers catalog calls; None where no catalog has an upstream."""
@@ -77,13 +75,8 @@ class Catalogs:
             authenticator=self._authenticator,
             upstreams=self.upstreams,
             seen=self._seen,
-            recorder=self._recorder,
             calls=self._metrics.catalog_calls,
         )
-
-    async def prepare(self, specs: Iterable[UpstreamSpec]) -> PreparedUpstreams:
-        """Make what would take the place of the upstreams in force."""
-        return await self.upstreams.prepare(specs)
 
     def commit(self, prepared: PreparedUpstreams) -> None:
         """Put what was prepared in force, and forget what former upstreams told."""
@@ -93,10 +86,6 @@ class Catalogs:
         for spec in specs:
             self.learned.registry.note_upstream(spec.catalog, digest_of_upstream(spec))
         self.inventories.require(specs)
-
-    async def discard(self, prepared: PreparedUpstreams) -> None:
-        """Give up what was prepared."""
-        await self.upstreams.discard(prepared)
 
     def reports(self) -> tuple[UpstreamReport, ...]:
         """Tell how the upstreams are doing, and how many tables are known of each."""
@@ -109,7 +98,7 @@ class Catalogs:
                 health.problem,
                 health.in_flight,
                 len(self.learned.ground.of(health.catalog).by_name),
-                self.inventories.report(health.catalog),
+                self.inventories.states.get(health.catalog),
             )
             for health in self.upstreams.reports()
         )

@@ -34,36 +34,33 @@ class WorkerGone(Exception):
     """A worker ended before it answered; the one that takes its place reads everything anew."""
 
 
+class WorkerFailed(Exception):
+    """The other end met a fault of its own; its log has the trace."""
+
+
 class Member(Protocol):
     """A process that serves, seen from the one that keeps order; the two may be the same."""
 
     async def prepare(self, epoch: int, scope: Scope) -> Candidate:
         """Read everything anew without using it yet. Raise Invalid, or WorkerGone."""
-        ...
 
     async def commit(self) -> None:
         """Use what was prepared."""
-        ...
 
     async def discard(self) -> None:
         """Forget what was prepared."""
-        ...
 
     async def refresh_credentials(self) -> None:
         """Ask every credential provider now."""
-        ...
 
     async def reopen(self) -> None:
         """Let the audit sink begin a new file."""
-        ...
 
     async def report(self) -> WorkerReport:
         """Tell how it is doing. Raise WorkerGone."""
-        ...
 
     async def roles_of(self, token: str) -> tuple[str, ...]:
         """Return the roles of the caller that a token stands for. Raise Refused, or WorkerGone."""
-        ...
 
 
 class Fleet:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from typing import TypeVar
 
 import msgspec
 
 from signproxy.catalog.upstream_spec import UpstreamSpec
 from signproxy.config.difference import in_force
+from signproxy.config.load import SettingsSource
+from signproxy.config.load import digest_of as digest_of_settings
 from signproxy.config.settings import Settings
-from signproxy.config.source import SettingsSource, digest_of
 from signproxy.credentials.provider import Binding
 from signproxy.errors import Finding, Invalid, SettingsInvalid
 from signproxy.identity.issuer import Issuer
@@ -21,9 +23,12 @@ from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.sealing import SealingSecret
 from signproxy.server.process import build
-from signproxy.server.process.issuers import issuers_of, keys_digest, static_tokens_of
-from signproxy.server.process.seals import Seals, seals_of, secrets_digest, secrets_of
-from signproxy.server.process.upstreams import missing_upstreams, upstreams_digest, upstreams_of
+from signproxy.server.process.issuers import issuers_of, keys_in, static_tokens_of
+from signproxy.server.process.named_files import digest_of
+from signproxy.server.process.seals import Seals, seals_of, secrets_of
+from signproxy.server.process.upstreams import contents_in, missing_upstreams, upstreams_of
+
+T = TypeVar("T")
 
 _LOADING_SWITCH_INTERVAL = 0.0005
 """Seconds after which the loading thread yields: with CPython's 5 ms each request would wait that long."""
@@ -60,8 +65,8 @@ class Generation(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """What several workers compare, to know that they read the same: keys and secrets included. Not for logs."""
-        secrets = f"{keys_digest(self.issuers)}/{secrets_digest(self.secrets)}/{upstreams_digest(self.upstreams)}"
-        return f"{self.revision}/{secrets}"
+        read = (keys_in(self.issuers), (secret.reveal() for secret in self.secrets), contents_in(self.upstreams))
+        return "/".join((self.revision, *map(digest_of, read)))
 
     def seals(self, own: SealingSecret) -> Seals:
         """Return what seals what clients carry; with the server's own secret where the operator has none."""
@@ -84,22 +89,10 @@ def load_generation(
     if former is not None:
         settings = in_force(former.settings, asked)
     findings: list[Finding] = []
-    issuers: tuple[Issuer, ...] = ()
-    static_tokens = StaticTokens({})
-    try:
-        issuers, static_tokens = issuers_of(settings.identity), static_tokens_of(settings.identity)
-    except SettingsInvalid as invalid:
-        findings += invalid.findings
-    secrets: tuple[SealingSecret, ...] = ()
-    try:
-        secrets = secrets_of(settings.context)
-    except SettingsInvalid as invalid:
-        findings += invalid.findings
-    upstreams: tuple[UpstreamSpec, ...] = ()
-    try:
-        upstreams = upstreams_of(settings.upstreams)
-    except SettingsInvalid as invalid:
-        findings += invalid.findings
+    issuers: tuple[Issuer, ...] = _tried(lambda: issuers_of(settings.identity), (), findings)
+    static_tokens = _tried(lambda: static_tokens_of(settings.identity), StaticTokens({}), findings)
+    secrets: tuple[SealingSecret, ...] = _tried(lambda: secrets_of(settings.context), (), findings)
+    upstreams: tuple[UpstreamSpec, ...] = _tried(lambda: upstreams_of(settings.upstreams), (), findings)
     try:
         state = _state(settings, epoch, former, scope)
     except Invalid as invalid:
@@ -109,8 +102,16 @@ def load_generation(
     if findings:
         raise SettingsInvalid(findings)
     bindings = build.bindings(settings)
-    digest = digest_of(settings)
+    digest = digest_of_settings(settings)
     return Generation(settings, asked, digest, state, bindings, issuers, static_tokens, secrets, upstreams)
+
+
+def _tried(make: Callable[[], T], otherwise: T, findings: list[Finding]) -> T:
+    try:
+        return make()
+    except SettingsInvalid as invalid:
+        findings += invalid.findings
+        return otherwise
 
 
 def _state(settings: Settings, epoch: int, former: Generation | None, scope: Scope) -> PolicyState:

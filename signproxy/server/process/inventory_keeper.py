@@ -42,21 +42,6 @@ UNREADABLE_SHOWN = 10
 """Tables that cannot be loaded, by name."""
 
 
-class InventoryState(msgspec.Struct, gc=False):
-    """How it stands with the inventory of one catalog."""
-
-    taken_at: float = 0.0
-    """Unix time of the beginning of the last complete one; 0 before the first."""
-    tables: int = 0
-    """That it holds, or that were listed so far."""
-    unreadable: tuple[str, ...] = ()
-    """Tables that the upstream lists and cannot load."""
-    problem: str = ""
-    """Of the last attempt."""
-    began_at: float = 0.0
-    """Of the one that is under way; 0 where none is."""
-
-
 class _Partial(msgspec.Struct, gc=False):
     """What was listed of an inventory that is not complete."""
 
@@ -83,7 +68,7 @@ class InventoryKeeper:
         self._partial: dict[str, _Partial] = {}
         self._read: dict[str, FileState | None] = {}
         """The file as it was when it was read last."""
-        self.states: dict[str, InventoryState] = {}
+        self.states: dict[str, InventoryReport] = {}
 
     def require(self, specs: Iterable[UpstreamSpec]) -> None:
         """Believe nothing new of these upstreams but by an inventory, from now on."""
@@ -98,7 +83,7 @@ class InventoryKeeper:
         self._specs = wanted
         for name, spec in wanted.items():
             if name not in self._tasks:
-                self.states[name] = InventoryState()
+                self.states[name] = InventoryReport()
                 self._tasks[name] = asyncio.get_running_loop().create_task(self._keep(spec))
 
     def problem(self) -> str:
@@ -110,13 +95,6 @@ class InventoryKeeper:
                 so_far = f"{state.tables:,} tables so far"
                 missing.append(f"catalog {name}: {state.problem or 'under way'}, {so_far}")
         return "; ".join(missing)
-
-    def report(self, catalog: str) -> InventoryReport | None:
-        """Tell of the inventory of one catalog; None where the settings want none."""
-        state = self.states.get(catalog)
-        if state is None:
-            return None
-        return InventoryReport(state.taken_at, state.tables, state.unreadable[:UNREADABLE_SHOWN], state.problem)
 
     async def aclose(self) -> None:
         """End every inventory that is under way."""
@@ -140,11 +118,9 @@ class InventoryKeeper:
                 wait, pause = pause, min(2 * pause, LAST_PAUSE)
             else:
                 pause = FIRST_PAUSE
-            finally:
-                state.began_at = 0.0
             await asyncio.sleep(wait)
 
-    async def _once(self, spec: UpstreamSpec, state: InventoryState) -> float:
+    async def _once(self, spec: UpstreamSpec, state: InventoryReport) -> float:
         """Take the inventory if it is time; return the seconds until it is to be looked at again."""
         if self._file is None:
             return await self._take(spec, state)
@@ -160,9 +136,9 @@ class InventoryKeeper:
             return FOLLOW_SECONDS if claim is None else await self._take(spec, state)
         finally:
             if claim is not None:
-                claim.release()
+                claim.close()
 
-    async def _follow(self, spec: UpstreamSpec, state: InventoryState) -> float:
+    async def _follow(self, spec: UpstreamSpec, state: InventoryReport) -> float:
         """Take over what another process has found; return the seconds for which it is new enough."""
         assert self._file is not None  # noqa: S101 - asked where there is one
         changes = await asyncio.to_thread(self._file.load)
@@ -176,7 +152,7 @@ class InventoryKeeper:
             self._adopt(state, taken, shelf)
         return taken.at + spec.inventory.refresh - self._clock()
 
-    async def _take(self, spec: UpstreamSpec, state: InventoryState) -> float:
+    async def _take(self, spec: UpstreamSpec, state: InventoryReport) -> float:
         bound = self._upstreams.of(spec.catalog)
         if bound is None:
             return FOLLOW_SECONDS
@@ -184,7 +160,6 @@ class InventoryKeeper:
         partial = self._partial.get(spec.catalog)
         if partial is None or now - partial.began > PARTIAL_SECONDS:
             partial = self._partial[spec.catalog] = _Partial(now, {})
-        state.began_at = now
         tables = partial.tables
 
         def listed(facts: TableFacts) -> None:
@@ -201,7 +176,7 @@ class InventoryKeeper:
         found = await asyncio.to_thread(self._found, taken, partial, unreadable)
         self._adopt(state, taken, await asyncio.to_thread(Shelf, found))
         del self._partial[spec.catalog]
-        state.unreadable = tuple(map(str, unreadable))
+        state.unreadable = tuple(map(str, unreadable[:UNREADABLE_SHOWN]))
         if self._file is not None and not await asyncio.to_thread(self._file.take_over, taken, found):
             state.problem = "the inventory does not fit into the file of sightings (`sightings.max_mib`)"
             _log.error("inventory not kept", catalog=spec.catalog, problem=state.problem)
@@ -214,7 +189,7 @@ class InventoryKeeper:
         kept = (known for table in unreadable if (known := registry.find(table)) is not None)
         return [*registry.found(taken, tables), *kept]
 
-    def _adopt(self, state: InventoryState, taken: Stocktaking, shelf: Shelf) -> None:
+    def _adopt(self, state: InventoryReport, taken: Stocktaking, shelf: Shelf) -> None:
         if not self._learned.registry.adopt(taken, shelf):
             problem = f"{self._learned.registry.at_most:,} tables are remembered, and there are more"
             raise SettingsInvalid([Finding("", "sightings.max_tables", problem)])

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 from signproxy.config.identity import IdentitySettings, IssuerSettings
 from signproxy.documents import path_of
-from signproxy.documents.files import read_together
-from signproxy.errors import Finding, SettingsInvalid
 from signproxy.identity.issuer import Discovery, Issuer, JwksUrl, KeySource, PemKey, PublicKeys, SharedSecret
 from signproxy.identity.opaque import OpaqueToken, StaticTokens
+from signproxy.server.process.named_files import content_of, each_of, secret_of
 
-MAX_KEY_BYTES = 64 * 1024
-"""Larger than any key or secret; a wrong path must not read a disk image into memory."""
 _PEM = re.compile(rb"-----BEGIN [A-Z0-9 ]+-----.*?-----END [A-Z0-9 ]+-----", re.DOTALL)
 
 
 def issuers_of(settings: IdentitySettings) -> tuple[Issuer, ...]:
     """Return the issuers; raise SettingsInvalid with every fault of each of them."""
-    issuers: list[Issuer] = []
-    findings: list[Finding] = []
-    for name, declared in settings.issuers.items():
-        try:
-            issuers.append(_issuer(name, declared))
-        except SettingsInvalid as invalid:
-            findings += invalid.findings
-    if findings:
-        raise SettingsInvalid(findings)
-    return tuple(issuers)
+    return each_of(_issuer, settings.issuers.items())
 
 
 def static_tokens_of(settings: IdentitySettings) -> StaticTokens:
@@ -42,12 +28,8 @@ def static_tokens_of(settings: IdentitySettings) -> StaticTokens:
     return StaticTokens(tokens)
 
 
-def keys_digest(issuers: Iterable[Issuer]) -> str:
-    """Return what tells the keys and secrets of files from others, so that workers know that they read the same.
-
-    Not for logs or a status page: a secret that a person made up could be guessed and compared with it.
-    """
-    digest = hashlib.sha256()
+def keys_in(issuers: Iterable[Issuer]) -> Iterator[bytes]:
+    """Yield the keys and secrets of files, and what keeps those of one issuer from another's; see `digest_of`."""
     for issuer in issuers:
         match issuer.keys:
             case SharedSecret():
@@ -56,19 +38,7 @@ def keys_digest(issuers: Iterable[Issuer]) -> str:
                 contents = tuple(key.pem for key in issuer.keys.keys)
             case _:
                 contents = ()
-        for content in (issuer.name.encode(), b"%d" % len(contents), *contents):
-            digest.update(b"%d:" % len(content) + content)
-    return digest.hexdigest()
-
-
-def files_of(settings: IdentitySettings) -> tuple[Path, ...]:
-    """Return the files that say who is believed: keys, secrets, and what it takes to fetch keys."""
-    named = (
-        file
-        for issuer in settings.issuers.values()
-        for file in (issuer.key_file, issuer.secret_file, issuer.ca_file, issuer.token_file)
-    )
-    return tuple(dict.fromkeys(Path(file) for file in named if file))
+        yield from (issuer.name.encode(), b"%d" % len(contents), *contents)
 
 
 def _issuer(name: str, declared: IssuerSettings) -> Issuer:
@@ -95,13 +65,5 @@ def _keys(path: str, declared: IssuerSettings) -> KeySource:
     if declared.jwks_url:
         return JwksUrl(declared.jwks_url, ca_file, token_file)
     if declared.key_file:
-        return PublicKeys(tuple(map(PemKey, _PEM.findall(_content(f"{path}.key_file", declared.key_file)))))
-    # A newline that an editor added is not part of a secret.
-    return SharedSecret(_content(f"{path}.secret_file", declared.secret_file).rstrip(b"\r\n"))
-
-
-def _content(path: str, file: str) -> bytes:
-    try:
-        return read_together((Path(file),), limit=MAX_KEY_BYTES)[0]
-    except OSError as error:
-        raise SettingsInvalid([Finding("", path, f"{file!r} cannot be read: {error.strerror}")]) from None
+        return PublicKeys(tuple(map(PemKey, _PEM.findall(content_of(f"{path}.key_file", declared.key_file)))))
+    return SharedSecret(secret_of(f"{path}.secret_file", declared.secret_file))

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from signproxy.inventory.learned.sighting import Answered, Changed, Gone, Live
-from signproxy.server.process.delivery import Delivery
-from signproxy.server.process.heard import Heard, Place, places_of
+from signproxy.server.process.sightings import Delivery, Heard, Place, places_of
 
 HEAR_SECONDS = 1.0
 """How long a worker that tells something waits for the others."""

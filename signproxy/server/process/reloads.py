@@ -9,23 +9,26 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
+from signproxy.config.advice import NamedFile, files_of
+from signproxy.config.load import SettingsSource
 from signproxy.config.settings import Settings
-from signproxy.config.source import SettingsSource
 from signproxy.documents.watch import FileWatch
 from signproxy.errors import Invalid
 from signproxy.inventory.declared.snapshot import files_of as files_of_policy
 from signproxy.server.process.fleet import Fleet
 from signproxy.server.process.generation import Scope
-from signproxy.server.process.issuers import files_of
 from signproxy.server.process.tls import CertificateHolder
-from signproxy.server.process.upstreams import upstream_files
 from signproxy.telemetry import log
-from signproxy.telemetry.metrics import Metrics, Result
+from signproxy.telemetry.declared_metrics import Result
+from signproxy.telemetry.metrics import Metrics
 
 _log = log.get_logger("signproxy.reload")
 
 AGAIN_SECONDS = 15.0
 """After a reload that was not accepted."""
+
+_NOT_RELOADED = ("policy.path", "audit.ship.ca_file", "s3.pod.token_file")
+"""The first is watched with all that it includes, the second read by a start alone, the third whenever it is used."""
 
 
 class _Due(NamedTuple):
@@ -111,20 +114,10 @@ class Reloads:
         self._policy_files = files_of_policy(Path(self._settings.policy.path))
 
     def _files(self) -> Iterator[Path]:
-        settings = self._settings
         if self._source.file:
             yield Path(self._source.file)
         yield from self._policy_files
-        yield from files_of(settings.identity)
-        yield from _credential_files(settings)
-        yield from map(Path, settings.context.secret_files)
-        yield from upstream_files(settings.upstreams)
-        if settings.s3.enabled and settings.s3.upstream.ca_file:
-            yield Path(settings.s3.upstream.ca_file)
-        for tls in (settings.listen.tls, settings.admin.tls, *([settings.s3.tls] if settings.s3.enabled else [])):
-            if tls.enabled:
-                yield Path(tls.cert_file)
-                yield Path(tls.key_file)
+        yield from (named.file for named in watched_files(self._settings))
 
 
 def _renew(certificate: CertificateHolder, settings: Settings) -> None:
@@ -136,12 +129,15 @@ def _renew(certificate: CertificateHolder, settings: Settings) -> None:
             _log.error("certificate not accepted", listener="admin", finding=str(finding))
 
 
+def watched_files(settings: Settings) -> Iterator[NamedFile]:
+    """Yield the files that settings name, and whose change is a reload's; those of the policy are known to its room."""
+    for named in files_of(settings):
+        if named.path not in _NOT_RELOADED and (settings.s3.enabled or not named.path.startswith("s3.")):
+            yield named
+
+
 def _credential_files(settings: Settings) -> Iterator[Path]:
-    """Yield what providers are made of: by their convention, properties that end in `file` name files."""
-    for provider in settings.credentials.providers.values():
-        for name, value in provider.properties.items():
-            if name == "file" or name.endswith("_file"):
-                yield Path(value)
+    return (named.file for named in watched_files(settings) if named.path.startswith("credentials."))
 
 
 def _touches(changed: Iterable[Path], watched: Iterable[Path]) -> bool:

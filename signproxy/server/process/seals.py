@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import msgspec
 
 from signproxy.catalog.carried import Contexts
-from signproxy.config.context import ContextSettings
+from signproxy.config.settings import ContextSettings
 from signproxy.documents import child
-from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid
 from signproxy.identity.table_token import TableTokens
 from signproxy.sealing import Deriver, Marker, Purpose, Sealer, SealingSecret
-
-MAX_SECRET_BYTES = 64 * 1024
-"""Larger than any secret; a wrong path must not read a disk image into memory."""
+from signproxy.server.process.named_files import each_of, secret_of
 
 
 class Seals(msgspec.Struct, frozen=True):
@@ -50,25 +45,14 @@ def seals_of(settings: ContextSettings, secrets: Sequence[SealingSecret], own: S
 
 def secrets_of(settings: ContextSettings) -> tuple[SealingSecret, ...]:
     """Return the operator's secrets; raise SettingsInvalid with every fault of each of them."""
-    secrets: list[SealingSecret] = []
-    findings: list[Finding] = []
-    for index, file in enumerate(settings.secret_files):
-        path = child("context.secret_files", index)
-        try:
-            # A newline that an editor added is not part of a secret.
-            secrets.append(SealingSecret(read_together((Path(file),), limit=MAX_SECRET_BYTES)[0].rstrip(b"\r\n")))
-        except OSError as error:
-            findings.append(Finding("", path, f"{file!r} cannot be read: {error.strerror}"))
-        except SettingsInvalid as invalid:
-            findings += [Finding("", path, f"{file!r} {finding.problem}") for finding in invalid.findings]
-    if findings:
-        raise SettingsInvalid(findings)
-    return tuple(secrets)
+    named = ((child("context.secret_files", index), file) for index, file in enumerate(settings.secret_files))
+    return each_of(_secret, named)
 
 
-def secrets_digest(secrets: Iterable[SealingSecret]) -> str:
-    """Return what tells these secrets from others, so that workers know that they read the same. Not for logs."""
-    digest = hashlib.sha256()
-    for secret in secrets:
-        digest.update(hashlib.sha256(secret.reveal()).digest())
-    return digest.hexdigest()
+def _secret(path: str, file: str) -> SealingSecret:
+    content = secret_of(path, file)
+    try:
+        return SealingSecret(content)
+    except SettingsInvalid as invalid:
+        found = [Finding("", path, f"{file!r} {finding.problem}") for finding in invalid.findings]
+        raise SettingsInvalid(found) from None

@@ -6,18 +6,17 @@ import asyncio
 import signal
 import socket
 from contextlib import AsyncExitStack
-from typing import Protocol
 
 from signproxy import __version__
 from signproxy.config.advice import advice
+from signproxy.config.load import SettingsSource
 from signproxy.config.settings import Settings
-from signproxy.config.source import SettingsSource
+from signproxy.sealing import SealingSecret
 from signproxy.server.api.listener import Listener
 from signproxy.server.process.fleet import Fleet
-from signproxy.server.process.group import Group
-from signproxy.server.process.process import bind, cancel, loop_factory, on_end, prepare_process, settle
+from signproxy.server.process.process_setup import cancel, loop_factory, on_end, prepare_process, settle
 from signproxy.server.process.reloads import Reloads
-from signproxy.server.process.sockets import Sharing
+from signproxy.server.process.sockets import Sharing, bind
 from signproxy.server.process.supervisor import Supervisor
 from signproxy.server.process.tls import CertificateHolder
 from signproxy.server.process.worker import Worker
@@ -40,33 +39,18 @@ def run(source: SettingsSource, settings: Settings) -> int:
         return runner.run(_serve(source, settings))
 
 
-class Crew(Protocol):
-    """What answers the requests: this process, or workers beside it."""
+class _Alone:
+    """The crew of a sidecar: this process."""
 
-    fleet: Fleet
-    metrics: Metrics
+    def __init__(self, worker: Worker) -> None:
+        self.fleet = Fleet(1, lambda: (worker,))
+        self.metrics = Metrics(__version__)
+        self.addresses, self.s3_addresses = worker.addresses, worker.s3_addresses
+        self.drain, self.stop, self.kill = worker.drain, worker.finish, worker.end_at_once
 
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """Where clients reach them."""
-        ...
 
-    @property
-    def s3_addresses(self) -> tuple[str, ...]:
-        """Where they speak S3."""
-        ...
-
-    async def drain(self) -> None:
-        """Ask clients to go elsewhere, and go on answering."""
-        ...
-
-    async def stop(self) -> None:
-        """Accept nothing more, and finish what is in flight."""
-        ...
-
-    def kill(self) -> None:
-        """End at once, but for the process itself."""
-        ...
+Crew = Supervisor | _Alone
+"""What answers the requests: workers beside this process, or itself."""
 
 
 async def _serve(source: SettingsSource, settings: Settings) -> int:
@@ -105,37 +89,11 @@ async def _serve(source: SettingsSource, settings: Settings) -> int:
 
 
 async def _alone(source: SettingsSource, settings: Settings, stack: AsyncExitStack) -> Crew:
-    worker = await Worker.start(source, 0, 1, stack, Group.alone())
+    worker = await Worker.start(source, 0, 1, stack, SealingSecret.random())
     sharing = Sharing.PROCESSES if settings.listen.reuse_port else Sharing.ALONE
     sockets = bind(stack, settings.listen, "listen", sharing)
     await worker.listen(sockets, _bind_s3(stack, settings, sharing))
     return _Alone(worker)
-
-
-class _Alone:
-    """The crew of a sidecar: this process."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.fleet = Fleet(1, lambda: (worker,))
-        self.metrics = Metrics(__version__)
-        self._worker = worker
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        return self._worker.addresses
-
-    @property
-    def s3_addresses(self) -> tuple[str, ...]:
-        return self._worker.s3_addresses
-
-    async def drain(self) -> None:
-        self._worker.drain()
-
-    async def stop(self) -> None:
-        await self._worker.finish()
-
-    def kill(self) -> None:
-        self._worker.end_at_once()
 
 
 async def _with_workers(source: SettingsSource, settings: Settings, stack: AsyncExitStack) -> Crew:

@@ -12,12 +12,13 @@ import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from signproxy.errors import Finding, SettingsInvalid
+from signproxy.inventory.learned.claims import UNVOUCHED_AT_MOST, Unvouched
 from signproxy.inventory.learned.registry import Change, Holding, Registration, Removal, Stocktaking
-from signproxy.inventory.learned.unvouched import UNVOUCHED_AT_MOST, Unvouched
 from signproxy.model import TableId
 from signproxy.sealing import MAX_SEALED, SealBroken, Sealer
 
@@ -146,9 +147,18 @@ class SightingsFile:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def claim(self) -> TakingLock | None:
-        """Return the right to take an inventory; None while another process has it. Raise OSError."""
-        return TakingLock.claimed(self.path.with_name(f"{self.path.name}.taking"))
+    def claim(self) -> BinaryIO | None:
+        """Return the right to take an inventory, until it is closed; None while another process has it. Raise OSError.
+
+        It ends with the process.
+        """
+        claim = self.path.with_name(f"{self.path.name}.taking").open("ab")
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            claim.close()
+            return None
+        return claim
 
     def _read(self) -> tuple[list[Change], list[str]]:
         """Return the changes and the sealed lines that hold them."""
@@ -224,28 +234,6 @@ class SightingsFile:
 
     def _invalid(self, problem: str) -> SettingsInvalid:
         return SettingsInvalid([Finding("", "sightings.file", f"{str(self.path)!r} {problem}")])
-
-
-class TakingLock:
-    """The right of one process to take the inventory that others wait for; it ends with the process."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    @classmethod
-    def claimed(cls, path: Path) -> TakingLock | None:
-        """Return the right unless another process has it."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        return cls(descriptor)
-
-    def release(self) -> None:
-        """Leave it to others."""
-        os.close(self._descriptor)
 
 
 def _write(descriptor: int, content: bytes) -> None:

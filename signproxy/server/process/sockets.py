@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
+from signproxy.config.s3 import S3Settings
+from signproxy.config.settings import AdminSettings, ListenSettings
 from signproxy.errors import Finding, SettingsInvalid
 
 BACKLOG = 1_024
@@ -57,6 +59,20 @@ def bind_tcp(
                 continue
         break
     raise SettingsInvalid([Finding("", section, f"cannot listen on {_shown(host, port)}: {problem}")])
+
+
+def bind(
+    stack: contextlib.AsyncExitStack, where: ListenSettings | AdminSettings | S3Settings, section: str, sharing: Sharing
+) -> tuple[socket.socket, ...]:
+    """Return the sockets that a section of the settings names; a Unix socket's file goes when `stack` closes."""
+    sockets: tuple[socket.socket, ...] = ()
+    if isinstance(where, AdminSettings) or where.tcp:
+        sockets += bind_tcp(where.host, where.port, sharing=sharing, section=section)
+    if where.socket:
+        unix = bind_unix(Path(where.socket), int(where.socket_mode, 8), section=section)
+        stack.callback(unix.close)
+        sockets += (unix.socket,)
+    return sockets
 
 
 def address_of(bound: socket.socket) -> str:

@@ -13,10 +13,12 @@ from time import time
 from signproxy.audit.salvage import seal_orphans
 from signproxy.audit.segments import SegmentSink
 from signproxy.audit.sink import AuditSink
+from signproxy.audit.trail import AuditTrail
 from signproxy.config.settings import Settings
 from signproxy.credentials.credentials import Credentials
 from signproxy.s3.storage import Storage
 from signproxy.server.process import build
+from signproxy.server.status.report import AuditReport
 from signproxy.shipping.shipper import Shipper, ShippingState
 from signproxy.shipping.store import SegmentStore, Target
 from signproxy.telemetry import log
@@ -57,10 +59,12 @@ class Spool:
         if left:
             _log.error("audit segments were not shipped", count=left, problem=shipper.state.problem)
 
-    @property
-    def sealed(self) -> int:
-        """Segments that this process sealed."""
-        return self.sink.sealed.total() if isinstance(self.sink, SegmentSink) else 0
+    def report(self, trail: AuditTrail) -> AuditReport:
+        """Tell how the trail is doing, and what becomes of its segments."""
+        state, shipping = trail.state, self.shipping
+        counts = (state.queued, state.written, state.dropped, state.refused, state.errors)
+        sealed = self.sink.sealed.total() if isinstance(self.sink, SegmentSink) else 0
+        return AuditReport(trail.boot_id, *counts, state.problem, sealed, shipping.waiting, shipping.problem)
 
     @property
     def shipping(self) -> ShippingState:

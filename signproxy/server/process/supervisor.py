@@ -10,20 +10,20 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from time import monotonic
+from typing import Any
 
+from signproxy.config.load import SettingsSource
 from signproxy.config.settings import Loop, Settings
-from signproxy.config.source import SettingsSource
 from signproxy.errors import Invalid
 from signproxy.sealing import SealingSecret
-from signproxy.server.process import control
-from signproxy.server.process.conversation import Conversation, T, WorkerFailed
-from signproxy.server.process.fleet import Candidate, Fleet, WorkerGone
-from signproxy.server.process.generation import Scope
-from signproxy.server.process.heard import Heard
+from signproxy.server.process.conversation import Conversation, Duty, Listen, Start, T, Telling, Ts
+from signproxy.server.process.fleet import Fleet, WorkerFailed, WorkerGone
 from signproxy.server.process.relay import SightingRelay
+from signproxy.server.process.sightings import Heard
 from signproxy.server.status.report import WorkerReport
 from signproxy.telemetry import log
 from signproxy.telemetry.metrics import Metrics
@@ -50,8 +50,26 @@ END_SECONDS = 15.0
 _log = log.get_logger("signproxy.workers")
 
 
+def _asked(
+    method: Callable[[Any, *Ts], Awaitable[T]], patience: float = CALL_SECONDS
+) -> Callable[[RemoteWorker, *Ts], Coroutine[Any, Any, T]]:
+    """Return a method of a worker, done where the worker is."""
+
+    async def ask(worker: RemoteWorker, *arguments: *Ts) -> T:
+        return await worker.ask(patience, method, *arguments)
+
+    return ask
+
+
 class RemoteWorker:
     """A worker process, as the supervisor has it."""
+
+    prepare = _asked(Duty.prepare, PREPARE_SECONDS)
+    discard = _asked(Duty.discard)
+    refresh_credentials = _asked(Duty.refresh_credentials, REFRESH_SECONDS)
+    reopen = _asked(Duty.reopen)
+    roles_of = _asked(Duty.roles_of)
+    drain = _asked(Duty.drain)
 
     def __init__(self, number: int, process: subprocess.Popen[bytes], conversation: Conversation) -> None:
         self.number = number
@@ -65,13 +83,6 @@ class RemoteWorker:
     @classmethod
     async def spawn(cls, number: int, loop: Loop, inherited: Iterable[int], relay: SightingRelay) -> RemoteWorker:
         """Start an interpreter that waits for its first call; what it tells is for `relay`."""
-
-        async def act(call: control.Call) -> control.Answer:
-            if not isinstance(call, control.Tell):
-                return control.Failed(f"{type(call).__name__} is not for a worker to ask")
-            await relay.tell(number, call.heard)
-            return control.Done()
-
         ours, theirs = socket.socketpair()
         with theirs:
             fds = (theirs.fileno(), *inherited)
@@ -83,72 +94,50 @@ class RemoteWorker:
                 pass_fds=fds,
                 process_group=0,
             )
-        return cls(number, process, await Conversation.begin(ours, act))
+        told = partial(relay.tell, number)
+        return cls(number, process, await Conversation.begin(ours, Telling, lambda _: told))
 
-    async def start(self, call: control.Start) -> None:
+    async def start(self, start: Start) -> None:
         """Let it load. Raise Invalid, or WorkerGone."""
-        await self._conversation.ask(call, control.Done, START_SECONDS)
+        await self._conversation.ask(START_SECONDS, Duty.start, start)
 
-    async def listen(self, call: control.Listen) -> None:
+    async def listen(self, where: Listen) -> None:
         """Let it serve. Raise Invalid, or WorkerGone."""
-        listening = await self._ask(call, control.Listening)
+        listening = await self.ask(CALL_SECONDS, Duty.listen, where)
         self.addresses, self.s3_addresses = listening.addresses, listening.s3_addresses
-
-    async def prepare(self, epoch: int, scope: Scope) -> Candidate:
-        """Let it read everything anew."""
-        return (await self._ask(control.Prepare(epoch, scope), control.ReadyToCommit, PREPARE_SECONDS)).candidate
 
     async def commit(self) -> None:
         """Let it use what it prepared."""
         try:
-            await self._ask(control.CommitPrepared(), control.Done)
+            await self.ask(CALL_SECONDS, Duty.commit)
         except WorkerFailed:
             # It must not go on serving what the others no longer serve.
             _log.exception("a worker could not take over what it prepared and is ended", worker=self.number)
             self.kill()
             raise WorkerGone from None
 
-    async def discard(self) -> None:
-        """Let it forget what it prepared."""
-        await self._ask(control.Discard(), control.Done)
-
-    async def refresh_credentials(self) -> None:
-        """Let it ask its providers now."""
-        await self._ask(control.RefreshCredentials(), control.Done, REFRESH_SECONDS)
-
-    async def reopen(self) -> None:
-        """Let it begin a new audit file."""
-        await self._ask(control.Reopen(), control.Done)
-
     async def report(self) -> WorkerReport:
         """Ask how it is doing; what it said last stands for one that takes long to answer."""
         asked = asyncio.ensure_future(self.hear())
         done, _ = await asyncio.wait((asked,), timeout=REPORT_SECONDS)
         if not done and self.last is not None:
-            asked.add_done_callback(_look_away)
+            # Nothing waits for it any more, however it ends.
+            asked.add_done_callback(lambda late: late.cancelled() or late.exception())
             return self.last
         return await asked
 
     async def hear(self) -> WorkerReport:
         """Ask how it is doing, and wait for it. Raise WorkerGone."""
-        self.last = (await self._ask(control.Report(), control.Reported)).report
+        self.last = await self.ask(CALL_SECONDS, Duty.report)
         return self.last
-
-    async def roles_of(self, token: str) -> tuple[str, ...]:
-        """Ask what roles a token brings."""
-        return (await self._ask(control.RolesOf(token), control.Roles)).roles
 
     async def tell(self, heard: tuple[Heard, ...]) -> None:
         """Let it take in what another one saw. Raise WorkerGone; that it hangs is for others to find out."""
-        await self._conversation.ask(control.Hear(heard), control.Done, CALL_SECONDS)
-
-    async def drain(self) -> None:
-        """Let it ask its clients to go elsewhere."""
-        await self._ask(control.Drain(), control.Done)
+        await self._conversation.ask(CALL_SECONDS, Duty.hear, heard)
 
     async def stop(self, patience: float) -> None:
         """Let it finish and end."""
-        self.last = (await self._conversation.ask(control.Stop(), control.Reported, patience)).report
+        self.last = await self._conversation.ask(patience, Duty.stop)
 
     async def ended(self) -> int:
         """Wait until the process has ended; return its exit code."""
@@ -165,20 +154,15 @@ class RemoteWorker:
         """Let go of it."""
         await self._conversation.aclose()
 
-    async def _ask(self, call: control.Call, expected: type[T], patience: float = CALL_SECONDS) -> T:
+    async def ask(self, patience: float, method: Callable[[Any, *Ts], Awaitable[T]], *arguments: *Ts) -> T:
+        """Have something done there; end a worker that does not answer in time. Raise what it raised, or WorkerGone."""
         try:
-            return await self._conversation.ask(call, expected, patience)
+            return await self._conversation.ask(patience, method, *arguments)
         except WorkerGone:
             if self.process.poll() is None:
-                _log.error("a worker does not answer and is ended", worker=self.number, call=type(call).__name__)
+                _log.error("a worker does not answer and is ended", worker=self.number, call=method.__name__)
                 self.kill()
             raise
-
-
-def _look_away(asked: asyncio.Future[WorkerReport]) -> None:
-    """Take note of how it ended: nothing waits for it any more."""
-    if not asked.cancelled():
-        asked.exception()
 
 
 class Supervisor:
@@ -253,13 +237,14 @@ class Supervisor:
 
     async def _spawn(self, number: int) -> None:
         """Start a worker; it serves once it is among the others, so that no reload can pass it by."""
-        listen = self._where()
+        # The ports that are held, and the Unix sockets that it inherits.
+        listen = Listen(*_place(self._sockets), *_place(self._s3_sockets))
         inherited = [fd for fd in (listen.socket_fd, listen.s3_socket_fd) if fd >= 0]
         worker = await RemoteWorker.spawn(number, self._settings.loop, inherited, self._relay)
         try:
             epoch = self.fleet.epoch
             source, secret = self._source, self._secret.reveal()
-            await worker.start(control.Start(number, epoch, source.file, source.overrides, secret))
+            await worker.start(Start(number, epoch, source.file, source.overrides, secret))
             await self._relay.join(number, worker.tell)
             await self.fleet.join(worker, epoch, lambda: self._workers.__setitem__(number, worker))
             await worker.listen(listen)
@@ -271,12 +256,6 @@ class Supervisor:
             await worker.aclose()
             raise
         _log.info("worker started", worker=number, pid=worker.process.pid)
-
-    def _where(self) -> control.Listen:
-        """Say where workers serve: the ports that are held, and the Unix sockets that they inherit."""
-        port, unix = _place(self._sockets)
-        s3_port, s3_unix = _place(self._s3_sockets)
-        return control.Listen(port, unix, s3_port, s3_unix)
 
     async def _keep(self, number: int) -> None:
         """Wait for the end of a worker, and start another in its place, for as long as the server runs."""

@@ -15,17 +15,18 @@ import re
 import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from signproxy.config.listening import TlsSettings
+from signproxy.config.fields import TlsSettings
+from signproxy.diagnosis import Diagnosis, advised
 from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid
-from signproxy.server.status.report import CertificateReport
+from signproxy.server.status.report import CertificateReport, ends_soon
 from signproxy.telemetry import log
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 
 MAX_PEM_BYTES = 256 * 1024
 """Ten times a long chain of large keys; a wrong path must not read a disk image into memory."""
-
-EXPIRING = timedelta(days=14)
-EXPIRING_SHARE = 5
-"""A certificate is worth a warning in the last two weeks, or in the last fifth of a life that is short by design."""
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2: forward secret and authenticated. Java 8 and all that is newer speak them; TLS 1.3 has its own."""
@@ -59,7 +56,7 @@ class PreparedCertificate(msgspec.Struct, frozen=True):
     """Unix time at which the first certificate of the chain ends; roots do not count, for clients bring their own."""
     names: tuple[str, ...]
     """The hosts that it is good for."""
-    warnings: tuple[Finding, ...]
+    warnings: tuple[Diagnosis, ...]
 
     def covers(self, host: str) -> bool:
         """Whether a client that asks for this host accepts the certificate."""
@@ -101,7 +98,8 @@ class CertificateHolder:
             return
         self._current = prepared
         self._loaded_at = time()
-        _log.info("certificate in force", listener=self._section, expires_at=_moment(prepared.expires_at))
+        expires_at = datetime.fromtimestamp(prepared.expires_at, UTC).isoformat()
+        _log.info("certificate in force", listener=self._section, expires_at=expires_at)
         for warning in prepared.warnings:
             _log.warning("certificate", listener=self._section, finding=str(warning))
 
@@ -198,23 +196,21 @@ def _names(leaf: Certificate) -> tuple[str, ...]:
     return (*hosts, *map(str, alternatives.get_values_for_type(x509.IPAddress)))
 
 
-def _warnings(presented: Sequence[Certificate], now: datetime, tls: TlsSettings, section: str) -> Iterator[Finding]:
+def _warnings(presented: Sequence[Certificate], now: datetime, tls: TlsSettings, section: str) -> Iterator[Diagnosis]:
     path = f"{section}.tls.cert_file"
     leaf = presented[0]
     begins, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
     if begins > now:
         # No fault: a certificate authority's clock may be ahead, and nothing would read the file again in time.
-        yield Finding("", path, f"{tls.cert_file!r} is not good before {begins.isoformat()}; clients refuse it")
-    if ends - now < min(EXPIRING, (ends - begins) / EXPIRING_SHARE):
-        yield Finding("", path, f"{tls.cert_file!r} ends at {ends.isoformat()}")
+        yield advised(path, f"{tls.cert_file!r} is not good before {begins.isoformat()}; clients refuse it")
+    if ends_soon((ends - now).total_seconds(), (ends - begins).total_seconds()):
+        yield advised(path, f"{tls.cert_file!r} ends at {ends.isoformat()}")
     for other in presented[1:]:
         if other.not_valid_after_utc <= now:
             subject = other.subject.rfc4514_string()
-            yield Finding(
-                "", path, f"the chain holds {subject!r}, which ended at {other.not_valid_after_utc.isoformat()}"
-            )
+            yield advised(path, f"the chain holds {subject!r}, which ended at {other.not_valid_after_utc.isoformat()}")
     if not _names(leaf):
-        yield Finding("", path, f"{tls.cert_file!r} names no host (subjectAltName); clients refuse it")
+        yield advised(path, f"{tls.cert_file!r} names no host (subjectAltName); clients refuse it")
 
 
 @contextlib.contextmanager
@@ -243,7 +239,3 @@ def _no_passphrase() -> NoReturn:
 
 def _fault(section: str, name: str, problem: str) -> SettingsInvalid:
     return SettingsInvalid([Finding("", f"{section}.tls.{name}", problem)])
-
-
-def _moment(unix: float) -> str:
-    return datetime.fromtimestamp(unix, UTC).isoformat()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
-from signproxy.catalog.access import Offer
+from signproxy.catalog.signer_grant import Offer
 from signproxy.catalog.upstream_spec import (
     CallTimeouts,
     ExchangedToken,
@@ -20,14 +18,14 @@ from signproxy.catalog.upstream_spec import (
     UpstreamSpec,
 )
 from signproxy.config.upstream import TokenForwarding, UpstreamSettings
+from signproxy.diagnosis import Diagnosis, advised
 from signproxy.documents import path_of
-from signproxy.documents.files import read_together
 from signproxy.errors import Finding, SettingsInvalid, nearest
 from signproxy.outbound.tls import client_tls
-from signproxy.policy.learning import TablesFrom
+from signproxy.policy.catalog import TablesFrom
 from signproxy.policy.state import PolicyState
+from signproxy.server.process.named_files import content_of, each_of, secret_of
 
-MAX_SECRET_BYTES = 64 * 1024
 MAX_CA_BYTES = 1024 * 1024
 """All certificate authorities of a system have a quarter of it."""
 
@@ -37,36 +35,11 @@ _MIB = 1024 * 1024
 
 def upstreams_of(settings: Mapping[str, UpstreamSettings]) -> tuple[UpstreamSpec, ...]:
     """Return the upstreams, their files read; raise SettingsInvalid with every fault."""
-    specs: list[UpstreamSpec] = []
-    findings: list[Finding] = []
-    for name, upstream in settings.items():
-        try:
-            specs.append(_spec(name, upstream))
-        except SettingsInvalid as invalid:
-            findings += invalid.findings
-    if findings:
-        raise SettingsInvalid(findings)
-    return tuple(specs)
+    return each_of(_spec, settings.items())
 
 
-def upstream_files(settings: Mapping[str, UpstreamSettings]) -> tuple[Path, ...]:
-    """Return the files that the upstreams are made of."""
-    named = (
-        file
-        for upstream in settings.values()
-        for file in (
-            upstream.ca_file,
-            upstream.token_file,
-            upstream.exchange.client_secret_file,
-            upstream.inventory.token_file,
-        )
-    )
-    return tuple(dict.fromkeys(Path(file) for file in named if file))
-
-
-def upstreams_digest(specs: Iterable[UpstreamSpec]) -> str:
-    """Return what tells the contents of the upstreams' files from others. Not for logs; see `issuers.keys_digest`."""
-    digest = hashlib.sha256()
+def contents_in(specs: Iterable[UpstreamSpec]) -> Iterator[bytes]:
+    """Yield the contents of the upstreams' files, each with its catalog; see `digest_of`."""
     for spec in specs:
         match spec.forwarding:
             case ServiceToken(token=Secret() as secret) | ExchangedToken(client_secret=secret):
@@ -74,10 +47,8 @@ def upstreams_digest(specs: Iterable[UpstreamSpec]) -> str:
             case _:
                 held = ""
         token = spec.inventory.token
-        lists = "" if token is None else token.reveal()
-        for content in (spec.catalog.encode(), held.encode(), spec.ca.encode(), lists.encode()):
-            digest.update(b"%d:" % len(content) + content)
-    return digest.hexdigest()
+        for content in (spec.catalog, held, spec.ca, "" if token is None else token.reveal()):
+            yield content.encode()
 
 
 def missing_upstreams(state: PolicyState, bound: Iterable[str]) -> Iterator[Finding]:
@@ -89,7 +60,7 @@ def missing_upstreams(state: PolicyState, bound: Iterable[str]) -> Iterator[Find
             yield Finding("", path_of("upstreams", catalog.name), problem)
 
 
-def unused_upstreams(state: PolicyState, bound: Iterable[str]) -> Iterator[Finding]:
+def unused_upstreams(state: PolicyState, bound: Iterable[str]) -> Iterator[Diagnosis]:
     """Yield each upstream that no call will ever reach."""
     for name in bound:
         catalog = state.catalogs.get(name)
@@ -99,14 +70,12 @@ def unused_upstreams(state: PolicyState, bound: Iterable[str]) -> Iterator[Findi
             problem = f"has no effect: catalog {name!r} does not say `tables: upstream`"
         else:
             continue
-        yield Finding("", path_of("upstreams", name), problem)
+        yield advised(path_of("upstreams", name), problem)
 
 
 def _spec(name: str, settings: UpstreamSettings) -> UpstreamSpec:
     path = path_of("upstreams", name)
-    ca = _content(f"{path}.ca_file", settings.ca_file, MAX_CA_BYTES) if settings.ca_file else ""
-    if ca:
-        _check_ca(f"{path}.ca_file", settings.ca_file, ca)
+    ca = _authorities(f"{path}.ca_file", settings.ca_file) if settings.ca_file else ""
     return UpstreamSpec(
         catalog=name,
         uri=settings.uri.rstrip("/"),
@@ -159,25 +128,23 @@ def _forwarding(path: str, settings: UpstreamSettings) -> Forwarding:
 
 
 def _secret(path: str, file: str) -> Secret:
-    # A newline that an editor added is not part of a secret.
-    value = _content(path, file, MAX_SECRET_BYTES).rstrip("\r\n")
+    value = _text(path, file, secret_of(path, file))
     if not _SECRET.fullmatch(value):
         raise SettingsInvalid([Finding("", path, f"{file!r} is empty, or has a character that no token has")])
     return Secret(value)
 
 
-def _content(path: str, file: str, limit: int) -> str:
+def _text(path: str, file: str, content: bytes) -> str:
     try:
-        return read_together((Path(file),), limit=limit)[0].decode("utf-8")
-    except OSError as error:
-        problem = f"{file!r} cannot be read: {error.strerror}"
+        return content.decode()
     except UnicodeDecodeError:
-        problem = f"{file!r} is not UTF-8 text"
-    raise SettingsInvalid([Finding("", path, problem)])
+        raise SettingsInvalid([Finding("", path, f"{file!r} is not UTF-8 text")]) from None
 
 
-def _check_ca(path: str, file: str, ca: str) -> None:
+def _authorities(path: str, file: str) -> str:
+    ca = _text(path, file, content_of(path, file, MAX_CA_BYTES))
     try:
         client_tls(ca=ca)
     except (ssl.SSLError, ValueError):
         raise SettingsInvalid([Finding("", path, f"{file!r} holds no certificate (PEM)")]) from None
+    return ca

@@ -3,49 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from time import time
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from signproxy import __version__
 from signproxy.audit.budget import RefusalBudget
-from signproxy.audit.event import AuditEvent, Kind, Verdict
-from signproxy.audit.ids import new_event_id
 from signproxy.audit.trail import AuditTrail
 from signproxy.audit.trail_state import OnError
+from signproxy.config.load import SettingsSource
 from signproxy.config.settings import Settings
-from signproxy.config.source import SettingsSource
 from signproxy.credentials.store import CredentialStore
-from signproxy.errors import Reason, Refused
 from signproxy.gate.limits import Limits
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.policy.state import PolicyState
-from signproxy.server.api.app import Handler
+from signproxy.sealing import SealingSecret
+from signproxy.server.api.app import Api
 from signproxy.server.api.listener import Listener
 from signproxy.server.process import build
-from signproxy.server.process.candidates import candidate_of
 from signproxy.server.process.catalogs import Catalogs, learned_tables
-from signproxy.server.process.fleet import Candidate
-from signproxy.server.process.forwarding import s3_service
-from signproxy.server.process.generation import Generation, Scope, load_generation
-from signproxy.server.process.group import Group
-from signproxy.server.process.prepared import Prepared
-from signproxy.server.process.process import cancel
+from signproxy.server.process.changeover import KEYS_SECONDS, Changeover
+from signproxy.server.process.generation import Generation, load_generation
+from signproxy.server.process.lean import lasting_imports
+from signproxy.server.process.process_setup import cancel
 from signproxy.server.process.rooms import House, ServingProcess, assemble
-from signproxy.server.process.sightings import Sightings
+from signproxy.server.process.sightings import Heard, Share
 from signproxy.server.process.spool import Spool
 from signproxy.server.process.tls import CertificateHolder
-from signproxy.server.status.measures import show_limits, show_rooms
-from signproxy.server.status.report import CertificateReport, WorkerReport
-from signproxy.server.status.rooms_report import audit_of, credentials_of, keys_of
+from signproxy.server.status.measures import show_limits, show_policy, show_rooms
+from signproxy.server.status.report import CertificateReport, KeysReport, WorkerReport
 from signproxy.telemetry import log
-from signproxy.telemetry.lag import LoopLag
 from signproxy.telemetry.metrics import Metrics
+from signproxy.telemetry.process import LoopLag
 from signproxy.telemetry.request_log import RequestLog
+
+if TYPE_CHECKING:
+    from signproxy.server.s3.service import S3Service
 
 ROLL_SECONDS = 5.0
 """How late aggregated refusals may be written after their window."""
@@ -54,9 +52,6 @@ AUDIT_CLOSE_SECONDS = 10.0
 
 AT_ONCE_SECONDS = 0.5
 """What a disk that works needs for some thousand events."""
-
-KEYS_SECONDS = 5.0
-"""How long a start or a reload waits for keys that were never fetched; an issuer that is down must not hold it up."""
 
 EXPIRING_SECONDS = 60.0
 """Credentials with less life left than the shortest signature has are as good as none."""
@@ -67,15 +62,19 @@ _log = log.get_logger("signproxy.server")
 class Worker:
     """The rooms of one process that serves."""
 
-    def __init__(self, source: SettingsSource, generation: Generation, number: int, group: Group) -> None:
+    def __init__(
+        self,
+        source: SettingsSource,
+        generation: Generation,
+        number: int,
+        secret: SealingSecret,
+        share: Share | None,
+    ) -> None:
         settings = generation.settings
-        seals = generation.seals(group.secret)
+        seals = generation.seals(secret)
         self.number = number
-        self._group = group
-        self._source = source
         self._house = House(generation.state)
         self._started_at = time()
-        self._prepared: Prepared | None = None
         self._draining = False
         self._listener: Listener | None = None
         self.addresses: tuple[str, ...] = ()
@@ -96,17 +95,22 @@ class Worker:
         limits = Limits(settings.limits)
         limits.backpressure.follow(self._trail)
         learned = learned_tables(self._house.current, settings.sightings, seals.sightings)
-        self._catalogs = Catalogs(learned, self._authenticator, self._recorder, self.metrics, group.share)
+        self._catalogs = Catalogs(learned, self._authenticator, self._recorder, self.metrics, share)
         self._certificate = CertificateHolder(settings.listen.tls) if settings.listen.tls.enabled else None
-        self._s3 = s3_service(
-            settings,
-            self._house,
-            authenticator=self._authenticator,
-            credentials=self._credentials,
-            recorder=self._recorder,
-            limits=limits,
-        )
-        if self._s3 is not None:
+        self._s3: S3Service | None = None
+        if settings.s3.enabled:
+            # Only here: a sidecar that signs and does nothing else does not hold what forwards.
+            with lasting_imports():
+                from signproxy.server.s3.service import S3Service  # noqa: PLC0415
+
+            self._s3 = S3Service(
+                settings.s3,
+                self._house,
+                authenticator=self._authenticator,
+                credentials=self._credentials,
+                recorder=self._recorder,
+                limits=limits,
+            )
             self._s3.show(self.metrics)
         self._process = ServingProcess(
             self._house.current,
@@ -114,18 +118,33 @@ class Worker:
             self._credentials,
             self._recorder,
             self._catalogs,
-            group.secret,
+            secret,
             self._s3,
         )
-        self.handler = Handler(self._house, self._recorder, limits)
+        self.handler = Api(self._house, self._recorder, limits)
+        changeover = Changeover(
+            source, self._house, self._process, self._certificate, limits, self._trail, self.metrics
+        )
+        self.prepare, self.commit, self.discard = changeover.prepare, changeover.commit, changeover.discard
+        self.refresh_credentials, self.roles_of = self._credentials.refresh, self._authenticator.roles_of
         self._house.swap(assemble(generation, self._process))
 
     @classmethod
     async def start(
-        cls, source: SettingsSource, number: int, epoch: int, stack: AsyncExitStack, group: Group
+        cls,
+        source: SettingsSource,
+        number: int,
+        epoch: int,
+        stack: AsyncExitStack,
+        secret: SealingSecret,
+        share: Share | None = None,
     ) -> Worker:
-        """Bring everything up in the order of the request's way; `stack` takes it down in the reverse."""
-        worker = cls(source, load_generation(source, epoch), number, group)
+        """Bring everything up in the order of the request's way; `stack` takes it down in the reverse.
+
+        `secret` seals where the operator configured nothing to seal with, and ends with the server; `share` lets the
+        workers beside this one hear of a sighting.
+        """
+        worker = cls(source, load_generation(source, epoch), number, secret, share)
         generation = worker.generation
         stack.push_async_callback(worker._credentials.aclose)
         # The last segments are signed for as long as there are credentials.
@@ -138,7 +157,7 @@ class Worker:
         await worker._credentials.start(generation.storages, generation.bindings)
         # A worker that takes the place of another must not begin by refusing good tokens.
         await worker._authenticator.start(KEYS_SECONDS)
-        worker._catalogs.commit(await worker._catalogs.prepare(generation.upstreams))
+        worker._catalogs.commit(await worker._catalogs.upstreams.prepare(generation.upstreams))
         worker._house.swap(assemble(generation, worker._process))
         await worker._spool.open(lambda: worker.generation.storages, worker._credentials.current_of_any)
         worker._trail.start()
@@ -149,7 +168,7 @@ class Worker:
         show_limits(worker.metrics, worker.handler.limits)
         worker._lag.start()
         stack.callback(worker._lag.stop)
-        worker._show(generation.state)
+        show_policy(worker.metrics, generation.state)
         roll = asyncio.get_running_loop().create_task(worker._roll())
         stack.push_async_callback(cancel, roll)
         return worker
@@ -176,71 +195,6 @@ class Worker:
         """Write the events that wait, as far as that takes no time; the process ends without anything else."""
         self._trail.close(AT_ONCE_SECONDS)
 
-    async def prepare(self, epoch: int, scope: Scope) -> Candidate:
-        """Read and build everything anew; nothing that serves changes. Raise Invalid if anything is wrong with it."""
-        await self.discard()
-        old = self.generation
-        new = await asyncio.to_thread(load_generation, self._source, epoch, old, scope)
-        certificate = None
-        if self._certificate is not None:
-            certificate = await asyncio.to_thread(self._certificate.prepare, new.settings.listen.tls)
-        s3 = None if self._s3 is None else await asyncio.to_thread(self._s3.prepare, new.settings.s3)
-        digests = ("" if certificate is None else certificate.digest, "" if s3 is None else s3.digest)
-        candidate = await asyncio.to_thread(candidate_of, old, new, "/".join(digests))
-        sealed = new.seals(self._group.secret).table_tokens
-        issuers = self._authenticator.prepare(new.issuers, new.static_tokens, sealed)
-        try:
-            for missing in await issuers.warm(KEYS_SECONDS):
-                _log.warning("keys not fetched yet", problem=missing)
-            credentials = await self._credentials.prepare(
-                new.storages, new.bindings, modules=new.settings.credentials.modules
-            )
-            try:
-                upstreams = await self._catalogs.prepare(new.upstreams)
-            except BaseException:
-                await self._credentials.discard(credentials)
-                raise
-        except BaseException:
-            await self._authenticator.discard(issuers)
-            raise
-        self._prepared = Prepared(new, credentials, issuers, upstreams, certificate, s3, candidate)
-        return self._prepared.candidate
-
-    async def commit(self) -> None:
-        """Take over what was prepared, between two requests."""
-        prepared = self._prepared
-        if prepared is None:
-            return
-        self._prepared = None
-        generation = prepared.generation
-        # Nothing else runs before the first `await`: a request sees all of the old or all of the new.
-        self._authenticator.commit(prepared.issuers)
-        replaced = self._credentials.commit(prepared.credentials)
-        if self._certificate is not None and prepared.certificate is not None:
-            self._certificate.commit(prepared.certificate)
-        self._catalogs.commit(prepared.upstreams)
-        unused = None if self._s3 is None or prepared.s3 is None else self._s3.commit(prepared.s3)
-        self.handler.limits.replace(generation.settings.limits)
-        self._house.swap(assemble(generation, self._process))
-        self._show(generation.state)
-        self._record_reload(prepared.candidate)
-        await replaced
-        await self._authenticator.aclose_retired()
-        if unused is not None:
-            await unused.aclose()
-
-    async def refresh_credentials(self) -> None:
-        """Ask every provider now: a file of theirs changed, or the operator said so."""
-        await self._credentials.refresh()
-
-    async def discard(self) -> None:
-        """Forget what was prepared: another worker could not prepare it, or it is prepared anew."""
-        prepared, self._prepared = self._prepared, None
-        if prepared is not None:
-            await self._authenticator.discard(prepared.issuers)
-            await self._credentials.discard(prepared.credentials)
-            await self._catalogs.discard(prepared.upstreams)
-
     async def report(self) -> WorkerReport:
         """Tell how this process is doing."""
         generation, handler = self.generation, self.handler
@@ -252,9 +206,9 @@ class Worker:
             policy_rev=generation.state.rev,
             policy_epoch=generation.state.epoch,
             config_digest=generation.config_digest,
-            keys=keys_of(self._authenticator),
-            credentials=credentials_of(self._credentials),
-            audit=audit_of(self._trail, self._spool),
+            keys=tuple(msgspec.convert(self._authenticator.health(), list[KeysReport], from_attributes=True)),
+            credentials=tuple(self._credentials.states),
+            audit=self._spool.report(self._trail),
             certificates=self._certificates(),
             refusals=self._recorder.refusals(),
             connections=handler.connections,
@@ -276,20 +230,15 @@ class Worker:
         """The settings in force."""
         return self.generation.settings
 
-    @property
-    def sightings(self) -> Sightings:
-        """Where what other workers saw is taken in."""
-        return self._catalogs.sightings
-
-    async def roles_of(self, token: str) -> tuple[str, ...]:
-        """Return the roles of the caller that a bearer token stands for. Raise Refused."""
-        return await self._authenticator.roles_of(token)
+    async def hear(self, heard: tuple[Heard, ...]) -> None:
+        """Take in what other workers saw."""
+        self._catalogs.sightings.hear(heard)
 
     async def reopen(self) -> None:
         """Let the audit sink begin a new file: a tool that rotates files asks for it."""
         self._trail.reopen()
 
-    def drain(self) -> None:
+    async def drain(self) -> None:
         """Say from now on that clients should go elsewhere, and go on answering."""
         self._draining = True
         self.handler.drain()
@@ -319,26 +268,6 @@ class Worker:
             "audit": self._trail.state.problem,
             **self._catalogs.problems(),
         }
-
-    def _show(self, state: PolicyState) -> None:
-        self.metrics.policy_revision.replace((state.rev,), 1)
-        self.metrics.policy_epoch.labels().set(state.epoch)
-
-    def _record_reload(self, candidate: Candidate) -> None:
-        """Leave an event where the new policy begins: the sequence then says which requests came before."""
-        state = self.generation.state
-        event = AuditEvent(
-            event_id=new_event_id(),
-            kind=Kind.RELOAD,
-            decision=Verdict.ALLOW,
-            reason=Reason.ALLOWED.code,
-            detail="; ".join(candidate.changes),
-            policy_rev=state.rev,
-            policy_epoch=state.epoch,
-            http_status=0,
-        )
-        with contextlib.suppress(Refused):  # a trail that is down holds up requests, and not the policy
-            self._trail.accept(event)
 
     async def _roll(self) -> None:
         while True:

@@ -7,22 +7,24 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
+from signproxy.config.load import SettingsSource
 from signproxy.config.s3 import S3Settings
 from signproxy.config.settings import ListenSettings, Loop
-from signproxy.config.source import SettingsSource
 from signproxy.server.process.lean import lean_imports
 
 with lean_imports():
     from signproxy.sealing import SealingSecret
-    from signproxy.server.process import control
-    from signproxy.server.process.conversation import Conversation
-    from signproxy.server.process.group import Group
-    from signproxy.server.process.heard import Heard
-    from signproxy.server.process.process import loop_factory, on_end, prepare_process, settle
+    from signproxy.server.process.conversation import Conversation, Duty, Listen, Listening, Start, Telling
+    from signproxy.server.process.fleet import WorkerFailed
+    from signproxy.server.process.process_setup import loop_factory, on_end, prepare_process, settle
+    from signproxy.server.process.sightings import Heard
     from signproxy.server.process.sockets import Sharing, bind_tcp
     from signproxy.server.process.worker import Worker
+    from signproxy.server.status.report import WorkerReport
     from signproxy.telemetry import log
 
 TELL_SECONDS = 10.0
@@ -46,7 +48,7 @@ async def _work(end: socket.socket) -> int:
         duty = _Duty(stack, asked)
         # One worker that is asked to end does so in order; the supervisor starts another in its place.
         on_end(asked.set, duty.end_at_once)
-        duty.conversation = conversation = await Conversation.begin(end, duty.act)
+        duty.conversation = conversation = await Conversation.begin(end, Duty, duty.find)
         stack.push_async_callback(conversation.aclose)
         waiting = tuple(asyncio.create_task(event.wait()) for event in (conversation.ended, asked))
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -68,24 +70,27 @@ class _Duty:
         self._finished = False
         self.conversation: Conversation | None = None
 
-    async def act(self, call: control.Call) -> control.Answer:
-        """Do what is asked, and answer. Raise Invalid or Refused as the rooms do."""
-        if isinstance(call, control.Start):
-            return await self._start(call)
+    def find(self, name: str) -> Callable[..., Awaitable[object]]:
+        """Return what does a call: what begins and ends the worker, and the worker itself for all others."""
         worker = self._worker
-        if worker is None:
-            return control.Failed("not started")
-        if isinstance(call, control.Listen):
-            return await self._listen(worker, call)
-        if isinstance(call, control.Stop):
-            return await self._stop(worker)
-        return await _answer(worker, call)
+        match name:
+            case "start":
+                return self._start
+            case _ if worker is None:
+                raise WorkerFailed("not started")
+            case "listen":
+                return partial(self._listen, worker)
+            case "stop":
+                return partial(self._stop, worker)
+            case _:
+                done: Callable[..., Awaitable[object]] = getattr(worker, name)
+                return done
 
     async def end(self) -> None:
         """End in order, unless the supervisor has seen to that."""
         worker = self._worker
         if worker is not None and not self._finished:
-            worker.drain()
+            await worker.drain()
             await asyncio.sleep(worker.settings.drain.delay_seconds)
             await self._finish(worker)
 
@@ -94,34 +99,33 @@ class _Duty:
         if self._worker is not None:
             self._worker.end_at_once()
 
-    async def _stop(self, worker: Worker) -> control.Answer:
+    async def _start(self, start: Start) -> None:
+        source = SettingsSource(start.file, start.overrides)
+        prepare_process(source.load())
+        secret = SealingSecret(start.secret)
+        self._worker = await Worker.start(source, start.number, start.epoch, self._stack, secret, self._tell)
+
+    async def _listen(self, worker: Worker, where: Listen) -> Listening:
+        listen, s3 = worker.settings.listen, worker.settings.s3
+        sockets = _sockets(listen, where.port, where.socket_fd, "listen")
+        await worker.listen(sockets, _sockets(s3, where.s3_port, where.s3_socket_fd, "s3") if s3.enabled else ())
+        settle()
+        return Listening(worker.addresses, worker.s3_addresses)
+
+    async def _stop(self, worker: Worker) -> WorkerReport:
         await self._finish(worker)
         report = await worker.report()
         self._asked.set()
-        return control.Reported(report)
+        return report
 
     async def _finish(self, worker: Worker) -> None:
         self._finished = True
         await worker.finish()
 
-    async def _start(self, call: control.Start) -> control.Answer:
-        source = SettingsSource(call.file, call.overrides)
-        prepare_process(source.load())
-        group = Group(SealingSecret(call.secret), self._tell)
-        self._worker = await Worker.start(source, call.number, call.epoch, self._stack, group)
-        return control.Done()
-
     async def _tell(self, heard: Heard) -> None:
         """Let the other workers hear of it."""
         if self.conversation is not None:
-            await self.conversation.ask(control.Tell(heard), control.Done, TELL_SECONDS)
-
-    async def _listen(self, worker: Worker, call: control.Listen) -> control.Answer:
-        listen, s3 = worker.settings.listen, worker.settings.s3
-        sockets = _sockets(listen, call.port, call.socket_fd, "listen")
-        await worker.listen(sockets, _sockets(s3, call.s3_port, call.s3_socket_fd, "s3") if s3.enabled else ())
-        settle()
-        return control.Listening(worker.addresses, worker.s3_addresses)
+            await self.conversation.ask(TELL_SECONDS, Telling.tell, heard)
 
 
 def _sockets(where: ListenSettings | S3Settings, port: int, socket_fd: int, section: str) -> tuple[socket.socket, ...]:
@@ -132,31 +136,6 @@ def _sockets(where: ListenSettings | S3Settings, port: int, socket_fd: int, sect
     if socket_fd >= 0:
         sockets += (socket.socket(fileno=socket_fd),)
     return sockets
-
-
-async def _answer(worker: Worker, call: control.Call) -> control.Answer:
-    match call:
-        case control.Prepare():
-            return control.ReadyToCommit(await worker.prepare(call.epoch, call.scope))
-        case control.Report():
-            return control.Reported(await worker.report())
-        case control.RolesOf():
-            return control.Roles(await worker.roles_of(call.token))
-        case control.CommitPrepared():
-            await worker.commit()
-        case control.Discard():
-            await worker.discard()
-        case control.RefreshCredentials():
-            await worker.refresh_credentials()
-        case control.Reopen():
-            await worker.reopen()
-        case control.Drain():
-            worker.drain()
-        case control.Hear():
-            worker.sightings.hear(call.heard)
-        case control.Start() | control.Listen() | control.Stop() | control.Tell():
-            return control.Failed("not now")
-    return control.Done()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from time import time
 from typing import NamedTuple
 
 from signproxy.answers.reply import http_date
@@ -46,7 +47,7 @@ def not_http() -> bytes:
     body = error_xml("InvalidRequest", "The bytes are not a request of HTTP/1.1", "", "")
     return (
         f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
-        f"Date: {http_date()}\r\nConnection: close\r\n\r\n"
+        f"Date: {http_date(int(time()))}\r\nConnection: close\r\n\r\n"
     ).encode("ascii") + body
 
 
@@ -54,7 +55,7 @@ def _whole(status: int, body: bytes, origin: Origin, *, closes: bool) -> bytes:
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
         f"{REQUEST_ID}: {origin.request_id}\r\nx-amz-id-2: {origin.event_id}\r\n{EVENT_ID}: {origin.event_id}\r\n"
-        f"Date: {http_date()}\r\nContent-Type: application/xml\r\n"
+        f"Date: {http_date(int(time()))}\r\nContent-Type: application/xml\r\n"
         f"{'Retry-After: 1' if status in _RETRY else 'Cache-Control: no-store'}\r\n"
         f"{'Connection: close' if closes else 'Connection: keep-alive'}\r\n"
     )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from time import perf_counter_ns
 from typing import Protocol
 
+from signproxy.config.addresses import is_loopback
 from signproxy.gate.limits import Hold, Limits
-from signproxy.identity.peer import Peer
+from signproxy.identity.pod_caller import Peer
 from signproxy.server.api.direct import HEAD_SECONDS, STRANGER_SECONDS
 from signproxy.server.guests import Guests
 from signproxy.server.s3.answers import not_http
-from signproxy.server.s3.handover import Handover
-from signproxy.server.s3.sequels import Sequels
+from signproxy.server.s3.sequels import Handover, Sequels
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageFault, MessageInvalid, Stalled, Truncated
@@ -57,21 +56,8 @@ class S3Connection(Channel):
     """A client's connection."""
 
     __slots__ = (
-        "_alike",
-        "_awaits",
-        "_backpressure",
-        "_guests",
-        "_handler",
-        "_handover",
-        "_heads",
-        "_idle",
-        "_idle_limit",
-        "_keepalive",
-        "_pausing",
-        "_shape",
-        "_task",
-        "facts",
-        "sequels",
+        "_alike", "_awaits", "_backpressure", "_guests", "_handler", "_handover", "_heads", "_idle", "_idle_limit",
+        "_keepalive", "_pausing", "_shape", "_task", "facts", "sequels",
     )  # fmt: skip
 
     def __init__(self, handler: Serves, guests: Guests[S3Connection], keepalive: float) -> None:
@@ -101,8 +87,8 @@ class S3Connection(Channel):
         super().connection_made(transport)
         here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         is_tcp = isinstance(there, tuple)
-        is_loopback = is_tcp and isinstance(here, tuple) and _is_loopback(here[0]) and _is_loopback(there[0])
-        self.facts = Peer(is_unix=not is_tcp, is_loopback=is_loopback, is_tls=self.is_tls, uid=self.peer_uid)
+        is_local = is_tcp and isinstance(here, tuple) and is_loopback(here[0]) and is_loopback(there[0])
+        self.facts = Peer(is_unix=not is_tcp, is_loopback=is_local, is_tls=self.is_tls, uid=self.peer_uid)
         if self._guests.arrive(self):
             self._task = asyncio.get_running_loop().create_task(self._converse())
 
@@ -113,7 +99,7 @@ class S3Connection(Channel):
             sequels is None
             or not self._awaits
             or self._held
-            or self._write_paused
+            or self.is_full
             or sequels.is_busy
             or self._guests.ending
             or self._backpressure.is_on
@@ -124,7 +110,7 @@ class S3Connection(Channel):
     def connection_lost(self, exc: Exception | None) -> None:
         """Uncount it."""
         super().connection_lost(exc)
-        self._leave_to_general_way()
+        self._leave_to_ordinary_way()
         self._guests.leave(self)
         self._release()
 
@@ -159,7 +145,7 @@ class S3Connection(Channel):
             self._arrival.wake()
 
     def go_on(self, data: bytes, handover: Handover) -> None:
-        """Serve a request the general way, with all that it holds."""
+        """Serve a request the ordinary way, with all that it holds."""
         self.sequels = None
         self._alike = 0
         self._handover = handover
@@ -184,14 +170,9 @@ class S3Connection(Channel):
 
     # -- what the listener needs -------------------------------------------------------------------------------------
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is under way on it."""
-        return self._idle and not self.unread() and not self._is_busy
-
     def wind_down(self) -> None:
         """End now if nothing is in flight, else with the next answer."""
-        if self.is_idle:
+        if self._idle and not self.unread() and not self._is_busy:
             self.close()
         else:
             self._release()
@@ -226,7 +207,7 @@ class S3Connection(Channel):
             self.abort()
         finally:
             # However the task ends, what the store was sent has its event.
-            self._leave_to_general_way()
+            self._leave_to_ordinary_way()
             if self._handover is not None:
                 self._handover.close()
 
@@ -272,7 +253,7 @@ class S3Connection(Channel):
         except Stalled:
             if not self._is_busy:
                 raise
-            self._leave_to_general_way()
+            self._leave_to_ordinary_way()
         finally:
             self._idle = self._awaits = False
         return True
@@ -281,7 +262,7 @@ class S3Connection(Channel):
     def _is_busy(self) -> bool:
         return self.sequels is not None and self.sequels.is_busy
 
-    def _leave_to_general_way(self) -> None:
+    def _leave_to_ordinary_way(self) -> None:
         if self.sequels is not None and self.sequels.is_busy:
             self.sequels.hand_on()
 
@@ -295,10 +276,3 @@ class S3Connection(Channel):
     def _release(self) -> None:
         if self._pausing is not None and not self._pausing.done():
             self._pausing.set_result(None)
-
-
-def _is_loopback(address: object) -> bool:
-    try:
-        return ipaddress.ip_address(str(address).partition("%")[0]).is_loopback
-    except ValueError:
-        return False

@@ -43,18 +43,9 @@ class S3Listener:
 
         return cls(guests, await Accepting.begin(connection, sockets, certificate, SECTION))
 
-    @property
-    def connections(self) -> int:
-        """How many connections are open."""
-        return self.guests.open
-
     def drain(self) -> None:
         """Let every connection end with its next answer, so that clients go elsewhere without losing a request."""
         self.guests.drain()
-
-    def stop_accepting(self) -> None:
-        """Close the sockets; connections that are open are served on."""
-        self._accepting.stop()
 
     async def finish(self, seconds: float) -> None:
         """Let requests in flight be answered for so long, then close all connections, also those."""

@@ -2,7 +2,7 @@
 
 Only what differs is looked at: the name of the object, the caller's signature where there is one, and whatever may have
 changed since: the policy, who vouches for the caller, the settings, and every limit. Whatever is not as expected is
-left to the general way, which begins anew with the same bytes: before the store is asked, as if nothing had happened;
+left to the ordinary way, which begins anew with the same bytes: before the store is asked, as if nothing had happened;
 after that with the conversation that was begun.
 
     idle ──like the precedent──> judged ──places taken, store asked──> busy ──whole answer──> recorded ──> idle
@@ -15,46 +15,38 @@ import asyncio
 from collections.abc import Callable
 from copy import copy
 from time import perf_counter_ns, time
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.ids import new_event_id
+from signproxy.errors import Reason, Refused
 from signproxy.forward.answer import EVENT_ID, REQUEST_ID, head_of
 from signproxy.forward.quick import QuickExchange
 from signproxy.forward.repeated import Repeated
 from signproxy.forward.underway import Underway
-from signproxy.gate.passage import Passage
-from signproxy.gate.recorder import decided_at
+from signproxy.gate.events import decided_at
+from signproxy.gate.judgement import Judgement
+from signproxy.gate.lease import Lease
+from signproxy.gate.outcome import StoreOutcome
+from signproxy.gate.request import Request
 from signproxy.identity.s3_caller import S3Callers, Shown
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
-from signproxy.server.s3.handover import Common, Handover
 from signproxy.server.s3.likeness import Likeness
 from signproxy.telemetry.log import get_logger
 from signproxy.transfer.head import RequestHead, ResponseHead
+
+if TYPE_CHECKING:
+    from signproxy.server.s3.connection import S3Connection
+    from signproxy.server.s3.handler import S3Handler
 
 PATIENCE = 1.0
 """Seconds for an answer; then a task waits for it, with the limits that each phase has."""
 
 _log = get_logger("signproxy.s3")
-
-
-class SequelGuest(Protocol):
-    """The client's connection."""
-
-    def write_soon(self, data: bytes) -> None:
-        """Send a whole message."""
-        ...
-
-    def served(self) -> None:
-        """Take note that the request that was begun here is answered."""
-        ...
-
-    def go_on(self, data: bytes, handover: Handover) -> None:
-        """Have a request served the general way, with all that it holds."""
-        ...
 
 
 class Precedent(msgspec.Struct, frozen=True, gc=False):
@@ -70,10 +62,72 @@ class Precedent(msgspec.Struct, frozen=True, gc=False):
     repeated: Repeated
     event: AuditEvent
     """Its own, but for what the store told and how long it took."""
-    passage: Passage
+    arrived: Request
+    """As it came. Its request id is the one that the client gives all of them; empty where it gives none."""
+    judgement: Judgement
     """How it was judged, for an event that is no repetition of that one."""
-    request_id: str
-    """The one that the client gives all of them; empty where it gives none."""
+
+
+class Begun(NamedTuple):
+    """A request that the store was sent already: how it was judged, what became of it so far, and what it holds."""
+
+    judgement: Judgement
+    outcome: StoreOutcome
+    lease: Lease
+
+
+class Handover:
+    """What a request holds that was admitted and sent to a store; closed exactly once.
+
+    It holds a transfer slot, a place in the audit trail, and the conversation with the store. The rate that it was
+    charged stays charged. None of this has to be won a second time: the store's log has the request already, so the
+    trail must have its event.
+    """
+
+    __slots__ = ("_begun", "_common", "_request", "underway")
+
+    def __init__(
+        self, common: S3Handler, underway: Underway, request: Request, judgement: Judgement, key: str, judged_ns: int
+    ) -> None:
+        """`request` and `judgement` are those of the precedent; `judged_ns` is when this request was judged like it."""
+        subject, addressed = judgement.subject, judgement.request
+        assert subject is not None  # noqa: S101 - a precedent was allowed to a caller
+        assert addressed is not None  # noqa: S101 - as above
+        self._common = common
+        self._request = replace(
+            request,
+            event_id=underway.event_id,
+            request_id=request.request_id or underway.event_id,
+            started_ns=underway.started_ns,
+        )
+        judgement = replace(judgement, request=replace(addressed, key=key), decided_ns=judged_ns, judged_ns=judged_ns)
+        lease = Lease()
+        lease.principal, lease.places, lease.event = subject.caller.name, common.transfers, common.recorder
+        # Whatever becomes of it now, the store was sent it.
+        outcome = StoreOutcome(status=0, requests=1, stamped=underway.stamped)
+        self._begun: Begun | None = Begun(judgement, outcome, lease)
+        self.underway = underway
+        """The conversation with the store; its event id is the one that the store was sent."""
+
+    def go_on(self) -> Begun:
+        """Return what the request holds. From now on exactly one event of it must follow, which has its place.
+
+        Until it is judged anew, it was judged as the precedent was.
+        """
+        begun, self._begun = self._begun, None
+        assert begun is not None  # noqa: S101 - a request is served on once
+        return begun
+
+    def close(self) -> None:
+        """Give back what is left. A request that was not served on has its event now."""
+        self.underway.abandon()
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            gone = Refused(Reason.CLIENT_GONE, "cancelled")
+            try:
+                self._common.recorder.refused(self._request, begun.judgement, gone, begun.outcome, begun.lease)
+            finally:
+                begun.lease.close()
 
 
 class Sequels:
@@ -84,7 +138,7 @@ class Sequels:
         "_key_of", "_loop", "_precedent", "_principal", "_read", "_shown", "_started_ns", "_timer", "is_busy",
     )  # fmt: skip
 
-    def __init__(self, guest: SequelGuest, common: Common, precedent: Precedent) -> None:
+    def __init__(self, guest: S3Connection, common: S3Handler, precedent: Precedent) -> None:
         self._guest = guest
         self._common = common
         self._precedent = precedent
@@ -95,7 +149,7 @@ class Sequels:
         self._shown = precedent.shown
         self._again = precedent.callers.again
         self._ask = precedent.repeated.ask
-        self._counts = common.recorder.repeats(precedent.request)
+        self._counts = common.recorder.counts(precedent.request)
         self._exchange = QuickExchange(self._answered, self._handed_on)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -110,7 +164,7 @@ class Sequels:
         return self._precedent.is_current() and self._precedent.likeness.has(head)
 
     def begin(self, data: bytes) -> bool:
-        """Begin to serve what arrived; False where that is left to the general way, and nothing has happened."""
+        """Begin to serve what arrived; False where that is left to the ordinary way, and nothing has happened."""
         like = self._read(data)
         if like is None:
             return False
@@ -135,7 +189,7 @@ class Sequels:
         event_id = new_event_id()
         try:
             asked = self._ask(self._exchange, name, event_id, lines, now)
-        except Exception:  # noqa: BLE001 - no task has this request yet: the general way answers and records it
+        except Exception:  # noqa: BLE001 - no task has this request yet: the ordinary way answers and records it
             _log.exception("request not begun at once")
             asked = False
         if not asked:
@@ -150,7 +204,7 @@ class Sequels:
         return True
 
     def hand_on(self) -> None:
-        """Leave what is under way to the general way."""
+        """Leave what is under way to the ordinary way."""
         self._exchange.hand_on()
 
     def _answered(self, head: ResponseHead, raw: bytes, body: bytes) -> None:
@@ -160,7 +214,7 @@ class Sequels:
         event = copy(precedent.event)
         event.event_id = event_id
         event.decided_at = decided_at(now - self._judged_ns)
-        event.request_id = request_id = precedent.request_id or event_id
+        event.request_id = request_id = precedent.arrived.request_id or event_id
         event.key = self._key
         event.http_status = event.upstream_status = head.status
         event.total_us = (now - started) // 1000
@@ -176,7 +230,7 @@ class Sequels:
         try:
             # The connection is there: one that is lost hands on what is under way.
             self._guest.write_soon(head_of(head, raw, added) + body)
-        except Exception:  # noqa: BLE001 - no task has this request: the general way answers and records it
+        except Exception:  # noqa: BLE001 - no task has this request: the ordinary way answers and records it
             _log.exception("request not answered at once", request_id=request_id)
             # The store's log has the id; there is no conversation to go on with.
             self._handed_on(Underway(None, None, None))
@@ -192,7 +246,7 @@ class Sequels:
         precedent = self._precedent
         underway.started_ns, underway.event_id = self._started_ns, self._event_id
         underway.stamped = precedent.repeated.stamped
-        handover = Handover(self._common, underway, precedent.passage, precedent.request, self._key, self._judged_ns)
+        handover = Handover(self._common, underway, precedent.arrived, precedent.judgement, self._key, self._judged_ns)
         self._guest.go_on(self._data, handover)
 
     def _give_up_turn(self) -> None:

@@ -10,22 +10,21 @@ from signproxy.config.s3 import S3Settings
 from signproxy.credentials.store import CredentialStore
 from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.forward import Forwarder
-from signproxy.forward.pool import Pool
-from signproxy.forward.times import Times
+from signproxy.forward.pool import Pool, Times
 from signproxy.forward.uploads import UploadIds
 from signproxy.gate.gate import Gate
-from signproxy.gate.limits import Limits
-from signproxy.gate.places import Places
+from signproxy.gate.limits import Limits, Places
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys
-from signproxy.server.process.callers import s3_callers
+from signproxy.server.process.build import s3_callers
 from signproxy.server.process.generation import Generation
 from signproxy.server.process.rooms import House
 from signproxy.server.process.seals import Seals
 from signproxy.server.process.tls import CertificateHolder, PreparedCertificate
-from signproxy.server.s3.handler import S3Handler, S3Rooms
+from signproxy.server.s3.handler import S3Handler
 from signproxy.server.s3.listener import SECTION, S3Listener
+from signproxy.server.s3.s3_way import S3Rooms
 from signproxy.server.status.report import CertificateReport
 from signproxy.telemetry.families import Labels
 from signproxy.telemetry.metrics import Metrics
@@ -91,7 +90,7 @@ class S3Service:
     @property
     def in_flight(self) -> int:
         """Requests that are being served."""
-        return self.handler.in_flight
+        return self._transfers.taken
 
     @property
     def certificates(self) -> tuple[CertificateReport, ...]:
@@ -123,7 +122,8 @@ class S3Service:
             callers=s3_callers(settings, keys, self._authenticator, generation.state),
             gate=gate,
             forwarder=Forwarder(
-                _OfAnyBucket(self._credentials),
+                # The gate let the request pass: also to a bucket that clients made.
+                self._credentials.current_of_any,
                 self._in_force.addresses,
                 self._pool,
                 UploadIds(seals.upload_ids),
@@ -146,13 +146,6 @@ class S3Service:
     async def aclose(self) -> None:
         """Let go of the stores."""
         await self._pool.aclose()
-
-
-class _OfAnyBucket:
-    """The credentials of requests that the gate let pass, also to buckets that clients made."""
-
-    def __init__(self, store: CredentialStore) -> None:
-        self.current = store.current_of_any
 
 
 def _pool(settings: S3Settings) -> Pool:

@@ -1,28 +1,88 @@
 """Serve health, metrics and status to kubelet, Prometheus and the operator, on a listener of their own.
 
 Nothing here changes anything, is logged as a request, or is audited. Probes and metrics are for anybody who reaches
-the listener, so they name no caller, no table and no file; what went wrong in words is for those who may see `/status`.
+the listener, so they name no caller, no table and no file; what went wrong in words is for those who may see `/status`:
+the operator at the machine, and no other by accident. A connection from loopback is not proof enough by itself. A page
+of a foreign site can have the operator's browser ask loopback addresses, under a name that it resolves itself (DNS
+rebinding) or as a request of its own; and a service mesh hands every request from outside on from a loopback address.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
 from time import monotonic, time
+from typing import Any
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
+from signproxy.answers.api_way import read_bearer
 from signproxy.answers.reply import Reply
+from signproxy.config.addresses import is_loopback
 from signproxy.errors import Refused
-from signproxy.server.api.message import read_bearer
-from signproxy.server.status.admin_access import why_not_local
 from signproxy.server.status.measures import show_fleet
-from signproxy.server.status.readiness import Judgement, Readiness
+from signproxy.server.status.readiness import Readiness, ReadinessJudgement
 from signproxy.server.status.report import FleetReport
 from signproxy.telemetry import log
 from signproxy.telemetry.metrics import Metrics
 from signproxy.telemetry.neutralise import neutralise
+
+_LOOPBACK_PEERS = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+"""Where connections of this machine come from. Others of 127.0.0.0/8 are taken by meshes: Istio's is 127.0.0.6."""
+
+_PROXY_PREFIXES = ("x-forwarded-", "x-envoy-")
+_PROXY_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"})
+
+_OWN_SITES = frozenset({"none", "same-origin"})
+"""What a browser says of an address that was typed or bookmarked, and of a page's own links."""
+
+
+def why_not_local(request: web.BaseRequest) -> str:
+    """Return why a request does not count as one of this machine's operator; nothing if it does."""
+    transport = request.transport
+    if transport is None:
+        return "its connection is closed"
+    if any(_is_of_proxy(name) for name in request.headers):
+        return "it was forwarded by a proxy"
+    peer = transport.get_extra_info("peername")
+    if not _is_unix(transport.get_extra_info("socket")):
+        if not isinstance(peer, tuple) or peer[0] not in _LOOPBACK_PEERS:
+            return "it does not come from loopback"
+        if not _is_loopback_host(request.headers.getall("Host", [])):
+            return "its Host is no loopback address"
+    if "Origin" in request.headers:
+        return "a web page asked for it"
+    if request.headers.get("Sec-Fetch-Site", "none").lower() not in _OWN_SITES:
+        return "it was reached through another site: type the address instead"
+    return ""
+
+
+def _is_of_proxy(name: str) -> bool:
+    lowered = name.lower()
+    return lowered in _PROXY_HEADERS or lowered.startswith(_PROXY_PREFIXES)
+
+
+def _is_unix(connection: object) -> bool:
+    return getattr(connection, "family", None) == socket.AF_UNIX
+
+
+def _is_loopback_host(hosts: list[str]) -> bool:
+    """Whether there is one Host, and it names this machine without asking anybody."""
+    if len(hosts) != 1:
+        return False
+    host, bracket, rest = hosts[0].partition("]")
+    if bracket:
+        name, port = host.removeprefix("["), rest.removeprefix(":")
+        if not host.startswith("[") or rest[:1] not in ("", ":"):
+            return False
+    else:
+        name, _, port = hosts[0].partition(":")
+    if port and not (port.isascii() and port.isdecimal()):
+        return False
+    return is_loopback(name.lower())
+
 
 REPORT_SECONDS = 0.7
 """How long an answer waits for the workers' reports; a kubelet waits a second by default."""
@@ -62,7 +122,7 @@ class AdminHandler:
 
     def __init__(
         self,
-        fleet: Callable[[], Awaitable[FleetReport]],
+        fleet: Callable[[], Coroutine[Any, Any, FleetReport]],
         metrics: Metrics,
         roles_of: Callable[[str], Awaitable[tuple[str, ...]]] | None = None,
         *,
@@ -136,8 +196,7 @@ class AdminHandler:
         status = views.status_of(report, judgement, self._clock())
         if not _wants_page(request.headers.get("Accept", ""), query):
             return Reply(200, _JSON, views.as_json(status))
-        from signproxy.server.status.status_page import page  # noqa: PLC0415
-        from signproxy.server.status.status_style import POLICY  # noqa: PLC0415
+        from signproxy.server.status.status_page import POLICY, page  # noqa: PLC0415
 
         head = f"Content-Type: text/html; charset=utf-8\r\nContent-Security-Policy: {POLICY}\r\n{_GUARDS}"
         return Reply(200, head, page(status).encode())
@@ -161,7 +220,7 @@ class AdminHandler:
             return None
         return _text(403, _HOW.format(why="the token does not bring the role of admin.role"))
 
-    async def _judged(self) -> tuple[Judgement, FleetReport | None]:
+    async def _judged(self) -> tuple[ReadinessJudgement, FleetReport | None]:
         report = await self._report()
         return self._readiness.judge(report), report
 
@@ -169,7 +228,7 @@ class AdminHandler:
         """Return how the workers are, or were a moment ago; None where that is not known."""
         if self._asking is None:
             # One question for all who ask at the time: anybody can send probes.
-            self._asking = asyncio.get_running_loop().create_task(_awaited(self._fleet))
+            self._asking = asyncio.get_running_loop().create_task(self._fleet())
             self._asking.add_done_callback(self._answered)
         await asyncio.wait((self._asking,), timeout=REPORT_SECONDS)
         if self._last is not None and monotonic() - self._last_at <= KEEP_SECONDS:
@@ -187,17 +246,13 @@ class AdminHandler:
         self._last, self._last_at = asking.result(), monotonic()
 
 
-async def _awaited(fleet: Callable[[], Awaitable[FleetReport]]) -> FleetReport:
-    return await fleet()
-
-
 def _wants_page(accept: str, query: str) -> bool:
     """Whether a browser asks; scripts and `curl` get JSON."""
     wanted = parse_qs(query).get("format", [""])[-1]
     return wanted == "html" if wanted else "text/html" in accept.lower()
 
 
-def _lines(judgement: Judgement, *, detail: bool, verbose: bool = False) -> str:
+def _lines(judgement: ReadinessJudgement, *, detail: bool, verbose: bool = False) -> str:
     checks = judgement.checks if verbose else judgement.failing
     # An error may quote what a server somewhere answered.
     return "".join(f"{neutralise(check.line(detail=detail))}\n" for check in checks)

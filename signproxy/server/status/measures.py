@@ -10,11 +10,12 @@ from signproxy.credentials.store import CredentialStore
 from signproxy.gate.limits import Limits
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.learned.learned import LearnedTables
-from signproxy.server.process.inventory_keeper import InventoryState
-from signproxy.server.status.readiness import Judgement
-from signproxy.server.status.report import FleetReport
+from signproxy.policy.state import PolicyState
+from signproxy.server.status.readiness import ReadinessJudgement
+from signproxy.server.status.report import FleetReport, InventoryReport
+from signproxy.telemetry.declared_metrics import Result
 from signproxy.telemetry.families import Labels, ReadFamily
-from signproxy.telemetry.metrics import Metrics, Result
+from signproxy.telemetry.metrics import Metrics
 
 
 def show_rooms(
@@ -39,7 +40,9 @@ def show_rooms(
     metrics.measure_process()
 
 
-def show_catalogs(metrics: Metrics, upstreams: Upstreams, learned: LearnedTables) -> None:
+def show_catalogs(
+    metrics: Metrics, upstreams: Upstreams, learned: LearnedTables, inventories: Mapping[str, InventoryReport]
+) -> None:
     """Let the metrics of a worker read how its upstreams answer, and what it learned from them."""
 
     def results() -> Mapping[Labels, float]:
@@ -57,12 +60,8 @@ def show_catalogs(metrics: Metrics, upstreams: Upstreams, learned: LearnedTables
         lambda: {(report.catalog,): len(learned.ground.of(report.catalog).by_name) for report in upstreams.reports()}
     )
     metrics.learned_alarms.read_from(lambda: {(kind.value,): count for kind, count in learned.alarms.counts.items()})
-
-
-def show_inventories(metrics: Metrics, states: Mapping[str, InventoryState]) -> None:
-    """Let the metrics of a worker read how old its inventories are."""
-    metrics.inventory_taken.read_from(lambda: {(name,): state.taken_at for name, state in states.items()})
-    metrics.inventory_tables.read_from(lambda: {(name,): state.tables for name, state in states.items()})
+    metrics.inventory_taken.read_from(lambda: {(name,): state.taken_at for name, state in inventories.items()})
+    metrics.inventory_tables.read_from(lambda: {(name,): state.tables for name, state in inventories.items()})
 
 
 def show_limits(metrics: Metrics, limits: Limits) -> None:
@@ -79,7 +78,13 @@ def show_limits(metrics: Metrics, limits: Limits) -> None:
     metrics.answers_held.read_from(lambda: {("known",): limits.callers.total, ("unknown",): limits.strangers.total})
 
 
-def show_fleet(metrics: Metrics, report: FleetReport, judgement: Judgement) -> None:
+def show_policy(metrics: Metrics, state: PolicyState) -> None:
+    """Let the metrics of a worker say which policy is in force."""
+    metrics.policy_revision.replace((state.rev,), 1)
+    metrics.policy_epoch.labels().set(state.epoch)
+
+
+def show_fleet(metrics: Metrics, report: FleetReport, judgement: ReadinessJudgement) -> None:
     """Let the metrics of the process that answers scrapes say what is true of all workers together."""
     workers = report.workers
     _set(metrics.ready, judgement.ready)

@@ -16,7 +16,7 @@ from time import monotonic
 import msgspec
 
 from signproxy.diagnosis import Diagnosis, numbered
-from signproxy.server.status.report import FleetReport, WorkerReport
+from signproxy.server.status.report import FleetReport
 
 DISAGREEMENT_SECONDS = 3.0
 """Workers commit a reload within milliseconds of each other, and reports of either side may meet in one look."""
@@ -38,7 +38,7 @@ REMEDIES = {
 """What to do about a check that fails; nothing is to be done about a server that drains."""
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class ReadinessJudgement(msgspec.Struct, frozen=True):
     """What `/livez`, `/readyz` and `/startupz` answer."""
 
     alive: bool
@@ -58,26 +58,25 @@ class Judgement(msgspec.Struct, frozen=True):
 class Readiness:
     """Judges one report after the other; remembers that the server has started, and since when workers disagree."""
 
-    __slots__ = ("_clock", "_disagree_since", "_started")
-
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._started = False
         self._disagree_since: float | None = None
 
-    def judge(self, report: FleetReport | None) -> Judgement:
+    def judge(self, report: FleetReport | None) -> ReadinessJudgement:
         """Judge a report; None where none could be made."""
         if report is None:
             problem = "their supervisor does not answer"
-            return Judgement(not self._started, self._started, False, 0, (_check(WORKERS, problem),))
-        ready = [worker for worker in report.workers if is_ready(worker)]
+            return ReadinessJudgement(not self._started, self._started, False, 0, (_check(WORKERS, problem),))
+        # They serve, and all that they need is there.
+        ready = [worker for worker in report.workers if worker.policy_rev and not any(worker.problems.values())]
         disagreement = self._lasting(disagreement_of(report))
         staying = [worker for worker in report.workers if not worker.problems.get(DRAINING)]
         wanted = len(staying) if self._started else report.wanted_workers
         enough = bool(ready) and len(ready) >= wanted
         is_up = enough and not report.draining and not disagreement
         self._started = self._started or is_up
-        return Judgement(
+        return ReadinessJudgement(
             # While it starts no worker may answer yet, and while it ends none any more; neither is cured by a restart.
             alive=bool(report.workers) or report.draining or not self._started,
             started=self._started,
@@ -94,11 +93,6 @@ class Readiness:
         if self._disagree_since is None:
             self._disagree_since = now
         return disagreement if now - self._disagree_since >= DISAGREEMENT_SECONDS else ""
-
-
-def is_ready(worker: WorkerReport) -> bool:
-    """Whether a worker serves, and all that it needs is there."""
-    return bool(worker.policy_rev) and not any(worker.problems.values())
 
 
 def disagreement_of(report: FleetReport) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from signproxy.credentials.slot import CredentialState
 from signproxy.gate.refusals import Refusal
 from signproxy.telemetry.families import Counted
 
@@ -17,21 +18,6 @@ class KeysReport(msgspec.Struct, frozen=True):
     """Seconds since they were fetched; 0 for keys of files, infinite where they never were."""
     failures: int
     last_error: str
-
-
-class CredentialsReport(msgspec.Struct, frozen=True):
-    """The credentials of a storage, or of one bucket with a provider of its own."""
-
-    storage: str
-    bucket: str
-    provider: str
-    expires_at: float | None
-    """Unix time; 0 while there are none, None if they do not expire."""
-    refreshed_at: float
-    """Unix time of the last good answer of the provider; 0 before the first."""
-    failures: int
-    """Refreshes that failed since the last good one."""
-    problem: str
 
 
 class AuditReport(msgspec.Struct, frozen=True):
@@ -52,16 +38,16 @@ class AuditReport(msgspec.Struct, frozen=True):
     """Why they are not; empty where they are."""
 
 
-class InventoryReport(msgspec.Struct, frozen=True):
-    """The inventory of an upstream's tables."""
+class InventoryReport(msgspec.Struct):
+    """The inventory of an upstream's tables, as far as it was taken."""
 
-    taken_at: float
+    taken_at: float = 0.0
     """Unix time of the beginning of the last complete one; 0 before the first."""
-    tables: int
+    tables: int = 0
     """That it holds, or that were listed so far."""
-    unreadable: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()
     """Tables that the upstream lists and cannot load, some of them."""
-    problem: str
+    problem: str = ""
     """Of the last attempt; empty once one succeeded after it."""
 
 
@@ -90,6 +76,14 @@ class CertificateReport(msgspec.Struct, frozen=True):
     loaded_at: float
 
 
+def ends_soon(left: float, life: float) -> bool:
+    """Whether a certificate with so many seconds left is worth a word.
+
+    It is in its last two weeks, or in the last fifth of a life that is short by design.
+    """
+    return left < min(14 * 86_400.0, life / 5)
+
+
 class WorkerReport(msgspec.Struct, frozen=True):
     """One process that serves."""
 
@@ -102,7 +96,7 @@ class WorkerReport(msgspec.Struct, frozen=True):
     policy_epoch: int
     config_digest: str
     keys: tuple[KeysReport, ...]
-    credentials: tuple[CredentialsReport, ...]
+    credentials: tuple[CredentialState, ...]
     audit: AuditReport
     certificates: tuple[CertificateReport, ...]
     refusals: tuple[Refusal, ...]

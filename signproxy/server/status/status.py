@@ -12,21 +12,21 @@ from typing import TypeVar
 import msgspec
 
 from signproxy.audit.neutralise import harmless_json, without_surrogates
+from signproxy.credentials.slot import CredentialState
 from signproxy.diagnosis import Diagnosis, worst_first
 from signproxy.errors import Reason
 from signproxy.gate.refusals import Refusal
-from signproxy.server.status.readiness import Judgement
+from signproxy.server.status.readiness import ReadinessJudgement
 from signproxy.server.status.report import (
     CertificateReport,
-    CredentialsReport,
     FleetReport,
+    InventoryReport,
     KeysReport,
     UpstreamReport,
     WorkerReport,
 )
 from signproxy.server.status.times import ago, moment
 from signproxy.server.status.troubles import troubles_of
-from signproxy.server.status.upstream_status import joined, troubles_of_upstreams
 
 SHOWN_REFUSALS = 50
 
@@ -68,14 +68,14 @@ class Status(msgspec.Struct, frozen=True):
     """Without metrics and refusals."""
     keys: tuple[KeysReport, ...]
     """Of each issuer the worst that any worker has."""
-    credentials: tuple[CredentialsReport, ...]
+    credentials: tuple[CredentialState, ...]
     certificates: tuple[CertificateReport, ...]
     refusals: tuple[RefusalGroup, ...]
     upstreams: tuple[UpstreamReport, ...] = ()
     """Of each catalog what all workers together know."""
 
 
-def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
+def status_of(report: FleetReport, judgement: ReadinessJudgement, now: float) -> Status:
     """Return the status."""
     # A worker that was replaced is the last to report.
     workers = sorted(report.workers, key=lambda worker: worker.worker)
@@ -85,9 +85,8 @@ def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
     credentials = _least(of_workers, lambda each: (each.storage, each.bucket), _expiry)
     presented = (*report.certificates, *(each for worker in workers for each in worker.certificates))
     certificates = _least(presented, lambda each: each.listener, lambda each: (each.expires_at, 0))
-    troubles = worst_first(
-        (*troubles_of(report, judgement, keys, credentials, certificates, now), *troubles_of_upstreams(workers, now))
-    )
+    upstreams = joined_upstreams(workers)
+    troubles = worst_first(troubles_of(report, judgement, keys, credentials, certificates, upstreams, now))
     state = _state(report, judgement, troubles)
     refusals = [refusal for worker in workers for refusal in worker.refusals]
     return Status(
@@ -102,7 +101,7 @@ def status_of(report: FleetReport, judgement: Judgement, now: float) -> Status:
         credentials=credentials,
         certificates=certificates,
         refusals=grouped(refusals),
-        upstreams=joined(workers),
+        upstreams=upstreams,
     )
 
 
@@ -159,12 +158,12 @@ def _least(reports: Iterable[T], place: Callable[[T], object], rank: Callable[[T
     return tuple(least.values())
 
 
-def _expiry(credentials: CredentialsReport) -> tuple[float, int]:
+def _expiry(credentials: CredentialState) -> tuple[float, int]:
     expires_at = float("inf") if credentials.expires_at is None else credentials.expires_at
     return expires_at, -credentials.failures
 
 
-def _state(report: FleetReport, judgement: Judgement, troubles: tuple[Diagnosis, ...]) -> State:
+def _state(report: FleetReport, judgement: ReadinessJudgement, troubles: tuple[Diagnosis, ...]) -> State:
     if report.draining:
         return State.DRAINING
     if not judgement.ready:
@@ -172,7 +171,7 @@ def _state(report: FleetReport, judgement: Judgement, troubles: tuple[Diagnosis,
     return State.READY_BUT if troubles else State.READY
 
 
-def _verdict(state: State, report: FleetReport, judgement: Judgement, now: float) -> str:
+def _verdict(state: State, report: FleetReport, judgement: ReadinessJudgement, now: float) -> str:
     match state:
         case State.DRAINING:
             busy = sum(worker.in_flight for worker in report.workers)
@@ -221,3 +220,33 @@ def _without_lists(worker: WorkerReport) -> WorkerReport:
     return msgspec.structs.replace(
         worker, metrics=(), refusals=(), keys=(), credentials=(), certificates=(), upstreams=()
     )
+
+
+def joined_upstreams(workers: Iterable[WorkerReport]) -> tuple[UpstreamReport, ...]:
+    """Return one report per catalog: the newest moments, and the problem that a worker met last."""
+    joint: dict[str, UpstreamReport] = {}
+    for worker in workers:
+        for each in worker.upstreams:
+            known = joint.get(each.catalog)
+            joint[each.catalog] = each if known is None else _joined(known, each)
+    return tuple(joint.values())
+
+
+def _joined(one: UpstreamReport, other: UpstreamReport) -> UpstreamReport:
+    later = max(one, other, key=lambda each: max(each.last_failure_at, each.last_success_at))
+    return UpstreamReport(
+        one.catalog,
+        later.uri,
+        max(one.last_success_at, other.last_success_at),
+        max(one.last_failure_at, other.last_failure_at),
+        later.problem,
+        one.in_flight + other.in_flight,
+        max(one.tables, other.tables),
+        _older(one.inventory, other.inventory),
+    )
+
+
+def _older(one: InventoryReport | None, other: InventoryReport | None) -> InventoryReport | None:
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda each: (each.taken_at, not each.problem))

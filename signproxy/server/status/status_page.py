@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
 
 from signproxy.diagnosis import Diagnosis
 from signproxy.gate.refusals import Refusal
-from signproxy.server.status.report import FleetReport, ReloadReport, WorkerReport
+from signproxy.server.status.report import FleetReport, ReloadReport
 from signproxy.server.status.status import RefusalGroup, State, Status
-from signproxy.server.status.status_style import STYLE
 from signproxy.server.status.times import ago, ahead, moment, span
 from signproxy.telemetry.neutralise import neutralise
+
+STYLE = "\n" + files("signproxy.server.status").joinpath("status.css").read_text(encoding="utf-8")
+
+_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+)
+"""Content-Security-Policy: no script, no request, no frame, no form, whatever text finds its way into the page."""
 
 MAX_NAME_CHARACTERS = 80
 MAX_TEXT_CHARACTERS = 600
@@ -59,11 +70,7 @@ def page(status: Status) -> str:
         _section("Last refusals", _refusals(status.refusals, now)),
         _section("Workers", _workers(fleet, now)),
         _section("Configuration", _reload(fleet.last_reload, fleet.last_accepted_at, now)),
-        _section("Token keys", _keys(status)),
-        _section("Credentials", _credentials(status)),
-        _section("Upstream catalogs", _upstreams(status)),
-        _section("Certificates", _certificates(status)),
-        _section("Audit trail", _audit(fleet.workers)),
+        *_tables(status),
         _checks(status.checks),
     )
     verdict = (_CLASSES[status.state], status.verdict)
@@ -222,35 +229,10 @@ def _reload(reload: ReloadReport | None, accepted_at: float, now: float) -> Part
     return since, told, _lines(reload.changes) if reload.accepted else "", Markup("\n")
 
 
-def _keys(status: Status) -> Markup:
-    rows = (
-        (name(each.issuer), each.keys, ("number", _fetched(each.age)), each.failures, _problem(each.last_error))
-        for each in status.keys
-    )
-    return _table("issuer, keys, fetched, failures, last error", rows)
-
-
 def _fetched(age: float) -> str:
     if age == 0:
         return "from the settings"
     return "never" if age == float("inf") else ago(age)
-
-
-def _credentials(status: Status) -> Markup:
-    split = {each.storage for each in status.credentials if each.bucket}
-    rows = (
-        (
-            name(each.storage),
-            name(each.bucket) if each.bucket else Markup("all others" if each.storage in split else "all"),
-            name(each.provider),
-            _expiry(each.expires_at, status.at),
-            _time(each.refreshed_at),
-            each.failures,
-            _problem(each.problem),
-        )
-        for each in status.credentials
-    )
-    return _table("storage, bucket, provider, expire, last answer, failures, problem", rows)
 
 
 def _expiry(expires_at: float | None, now: float) -> Cell:
@@ -261,8 +243,30 @@ def _expiry(expires_at: float | None, now: float) -> Cell:
     return "number", f"{moment(expires_at)}, {ahead(expires_at - now)}"
 
 
-def _upstreams(status: Status) -> Markup:
-    rows = (
+def _tables(status: Status) -> Iterator[Markup]:
+    """Yield what has a row for each issuer, storage, upstream, listener and trail."""
+    now = status.at
+    keys = (
+        (name(each.issuer), each.keys, ("number", _fetched(each.age)), each.failures, _problem(each.last_error))
+        for each in status.keys
+    )
+    yield _section("Token keys", _table("issuer, keys, fetched, failures, last error", keys))
+    split = {each.storage for each in status.credentials if each.bucket}
+    credentials = (
+        (
+            name(each.storage),
+            name(each.bucket) if each.bucket else Markup("all others" if each.storage in split else "all"),
+            name(each.provider),
+            _expiry(each.expires_at, now),
+            _time(each.refreshed_at),
+            each.failures,
+            _problem(each.problem),
+        )
+        for each in status.credentials
+    )
+    titles = "storage, bucket, provider, expire, last answer, failures, problem"
+    yield _section("Credentials", _table(titles, credentials))
+    upstreams = (
         (
             name(each.catalog),
             ("wide", each.uri),
@@ -274,20 +278,13 @@ def _upstreams(status: Status) -> Markup:
         )
         for each in status.upstreams
     )
-    return _table("catalog, upstream, last answer, last failure, known tables, in flight, problem", rows)
-
-
-def _certificates(status: Status) -> Markup:
-    rows = (
-        (name(each.listener), _expiry(each.expires_at, status.at), _time(each.loaded_at))
-        for each in status.certificates
+    titles = "catalog, upstream, last answer, last failure, known tables, in flight, problem"
+    yield _section("Upstream catalogs", _table(titles, upstreams))
+    certificates = (
+        (name(each.listener), _expiry(each.expires_at, now), _time(each.loaded_at)) for each in status.certificates
     )
-    return _table("listener, expires, in force since", rows)
-
-
-def _audit(workers: Sequence[WorkerReport]) -> Markup:
-    shipped = "segments sealed, segments to ship, problem"
-    rows = (
+    yield _section("Certificates", _table("listener, expires, in force since", certificates))
+    trails = (
         (
             worker.worker,
             ("digest", name(worker.audit.boot_id)),
@@ -295,9 +292,12 @@ def _audit(workers: Sequence[WorkerReport]) -> Markup:
             *(worker.audit.refused, worker.audit.errors, worker.audit.sealed, worker.audit.waiting),
             _problem(worker.audit.problem or worker.audit.shipping_problem),
         )
-        for worker in workers
+        for worker in status.fleet.workers
     )
-    return _table(f"worker, boot, queued, written, lost, turned away, write errors, {shipped}", rows)
+    titles = (
+        "worker, boot, queued, written, lost, turned away, write errors, segments sealed, segments to ship, problem"
+    )
+    yield _section("Audit trail", _table(titles, trails))
 
 
 def _checks(checks: Sequence[Diagnosis]) -> Markup:

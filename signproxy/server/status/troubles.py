@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from signproxy.credentials.slot import CredentialState
 from signproxy.diagnosis import Diagnosis, Urgency, joined
-from signproxy.server.status.readiness import DRAINING, REMEDIES, WORKERS, Judgement
-from signproxy.server.status.report import CertificateReport, CredentialsReport, FleetReport, KeysReport, ReloadReport
+from signproxy.server.status.readiness import DRAINING, REMEDIES, WORKERS, ReadinessJudgement
+from signproxy.server.status.report import (
+    CertificateReport,
+    FleetReport,
+    KeysReport,
+    ReloadReport,
+    UpstreamReport,
+    WorkerReport,
+    ends_soon,
+)
 from signproxy.server.status.times import ago, ahead, moment, span
-
-CERTIFICATE_SECONDS = 14 * 86_400.0
-CERTIFICATE_SHARE = 5
-"""A certificate is worth a word in its last two weeks, or in the last fifth of a life that is short by design."""
 
 LAG_SECONDS = 1.0
 """Nothing on the loop takes a hundredth of this; probes of a kubelet give up after it."""
@@ -22,10 +27,11 @@ RESTART_SECONDS = 3_600.0
 
 def troubles_of(
     report: FleetReport,
-    judgement: Judgement,
+    judgement: ReadinessJudgement,
     keys: Sequence[KeysReport],
-    credentials: Sequence[CredentialsReport],
+    credentials: Sequence[CredentialState],
     certificates: Sequence[CertificateReport],
+    upstreams: Sequence[UpstreamReport],
     now: float,
 ) -> Iterator[Diagnosis]:
     """Yield all that is wrong."""
@@ -35,6 +41,7 @@ def troubles_of(
     yield from _of_credentials(credentials, now)
     yield from _of_certificates(certificates, now)
     yield from _of_workers(report, now)
+    yield from upstream_troubles(upstreams, report.workers, now)
 
 
 def _of_reload(reload: ReloadReport | None, accepted_at: float, now: float) -> Iterator[Diagnosis]:
@@ -69,7 +76,7 @@ def _of_keys(keys: Sequence[KeysReport]) -> Iterator[Diagnosis]:
             )
 
 
-def _of_credentials(credentials: Sequence[CredentialsReport], now: float) -> Iterator[Diagnosis]:
+def _of_credentials(credentials: Sequence[CredentialState], now: float) -> Iterator[Diagnosis]:
     for each in credentials:
         if each.problem and each.expires_at != 0:
             place = f"{each.storage}, bucket {each.bucket}" if each.bucket else each.storage
@@ -92,7 +99,7 @@ def _of_certificates(certificates: Sequence[CertificateReport], now: float) -> I
                 f"{remedy} Clients refuse to connect meanwhile.",
                 since=ago(-left),
             )
-        elif left < min(CERTIFICATE_SECONDS, (each.expires_at - each.loaded_at) / CERTIFICATE_SHARE):
+        elif ends_soon(left, each.expires_at - each.loaded_at):
             yield Diagnosis(f"the certificate of {each.listener} expires {ahead(left)}", remedy, Urgency.LOOK)
 
 
@@ -125,4 +132,55 @@ def _of_workers(report: FleetReport, now: float) -> Iterator[Diagnosis]:
             f"a worker ended unasked and was replaced {ago(now - newest)}; {report.restarts} did since the start",
             REMEDIES[WORKERS],
             Urgency.LOOK,
+        )
+
+
+def upstream_troubles(
+    upstreams: Sequence[UpstreamReport], workers: Sequence[WorkerReport], now: float
+) -> Iterator[Diagnosis]:
+    """Yield what is wrong with upstreams, and with what they say."""
+    for each in upstreams:
+        if each.problem:
+            known = f"{each.tables:,} tables that are known go on being signed" if each.tables else "no table is known"
+            yield Diagnosis(
+                f"the upstream of catalog {each.catalog} fails, {ago(now - each.last_failure_at)} last; {known}",
+                "Look at the upstream and at the way to it; catalog calls fail meanwhile.",
+                details=(f"{each.uri}: {each.problem}", f"last answer {moment(each.last_success_at)}"),
+            )
+        yield from _of_inventory(each, now)
+    kept = sorted({worker.sightings_problem for worker in workers if worker.sightings_problem})
+    if kept:
+        yield Diagnosis(
+            "what is learned of places is not kept",
+            "Look at the volume of `sightings.file`, and at its bounds. After a restart first seen is first believed.",
+            Urgency.LOOK,
+            details=tuple(kept),
+        )
+    alarms = sum(worker.alarms for worker in workers)
+    if alarms:
+        yield Diagnosis(
+            f"locations of learned tables were not believed, {alarms} times",
+            "The log names the tables and the places. The older owner of a place keeps it; a later claim to it is "
+            "refused until the catalog says otherwise, or the policy lists the place.",
+            Urgency.LOOK,
+        )
+
+
+def _of_inventory(report: UpstreamReport, now: float) -> Iterator[Diagnosis]:
+    inventory = report.inventory
+    if inventory is None:
+        return
+    if inventory.problem and inventory.taken_at:
+        yield Diagnosis(
+            f"the inventory of catalog {report.catalog} was begun {ago(now - inventory.taken_at)}; the next one failed",
+            "Look at the upstream and at the token of the inventory. Once it is too old, new tables get 503.",
+            Urgency.LOOK,
+            details=(inventory.problem,),
+        )
+    if inventory.unreadable:
+        yield Diagnosis(
+            f"the upstream of catalog {report.catalog} lists tables that it cannot load",
+            "Repair or drop them at the upstream: where they lie is known only if they were seen before.",
+            Urgency.LOOK,
+            details=inventory.unreadable,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from signproxy.cli.clients import Client, Mode, configuration, flink
+from signproxy.cli.clients import Client, Mode, configuration
+from signproxy.cli.clients.formats import flink_statement
 from tests.e2e.catalogs import ICEBERG_FIXTURE, install
 from tests.e2e.catalogs.lakehouse import PRINCIPALS, WRITER, Plan, run_lakehouse
 from tests.e2e.catalogs.namespaces import CATALOG
@@ -43,7 +44,7 @@ def test_tables_of_a_catalog_work(shelf: Shelf, matrix: Matrix, tmp_path: Path) 
         connection = lakehouse.connection(
             Client.FLINK, CATALOG, install.FLINK_ICEBERG_VERSION, token=lakehouse.authority.token(WRITER)
         )
-        printed = " ".join(flink.statement(CATALOG, configuration(connection))).removesuffix(";")
+        printed = " ".join(flink_statement(CATALOG, configuration(connection))).removesuffix(";")
         before = (("catalog", printed), ("use catalog", f"USE CATALOG `{CATALOG}`"), ("use", f"USE `{NAMESPACE}`"))
         statements = (*before, *((name, statement) for name, statement, _ in STEPS))
         asked = "".join(f"{name}\t{statement}\n" for name, statement in statements).encode()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.e2e.stores.process import listens
 
 _HEAD_LIMIT = 256 * 1024
 _PIECE = 64 * 1024
@@ -82,15 +83,10 @@ def run_relay(directory: Path, target: int) -> Iterator[Relay]:
     (port,) = free_ports(1)
     server = Server("relay", (sys.executable, __file__, str(port), str(target), str(record)), directory)
     try:
-        server.wait_until(lambda: _listens(port))
+        server.wait_until(lambda: listens(port))
         yield Relay(port, record)
     finally:
         server.stop()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 LOST = "/answer-is-lost/"

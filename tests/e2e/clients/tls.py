@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
-import socket
 import ssl
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.e2e.stores.process import listens
 
 _READ = 64 * 1024
 
@@ -49,15 +50,10 @@ def run_tls_front(directory: Path, target: int) -> Iterator[TlsFront]:
     (port,) = free_ports(1)
     server = Server("tls-front", (sys.executable, __file__, str(certificate), str(port), str(target)), directory)
     try:
-        server.wait_until(lambda: _listens(port))
+        server.wait_until(lambda: listens(port))
         yield TlsFront(port, certificate)
     finally:
         server.stop()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _self_signed() -> bytes:

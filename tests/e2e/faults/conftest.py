@@ -21,13 +21,6 @@ ONE_ON_EVERY_CHANGE = pytest.mark.parametrize(
 """For what each process does by itself: two of them are looked at only where everything is run."""
 
 
-@pytest.fixture(params=(1, 2), ids=("one", "two"))
-def workers(request: pytest.FixtureRequest) -> int:
-    """How many processes serve."""
-    assert isinstance(request.param, int)
-    return request.param
-
-
 @pytest.fixture
 def deploy(tmp_path: Path) -> Deploy:
     """Return what makes a deployment of so many workers."""

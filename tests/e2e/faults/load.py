@@ -15,7 +15,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Self
 
-from tests.e2e.faults.deployment import AUTHORITY, BUCKET, PATIENCE, ROUTE, Keys, sign_message
+from tests.e2e.faults.deployment import AUTHORITY, BUCKET, PATIENCE, ROUTE, Deployment, Keys, sign_message
 from tests.verifier import VerificationError
 
 SIGNED = "signed"
@@ -273,3 +273,8 @@ def _read_head(head: bytes) -> tuple[int, int, bool]:
     with suppress(ValueError, IndexError):
         status, length = int(first.split(" ")[1]), int(headers.get("content-length", "0"))
     return status, length, headers.get("connection", "keep-alive").lower() != "close"
+
+
+def load_on(deployment: Deployment, **more: Any) -> Load:
+    """Return a load of requests for what a deployment may sign."""
+    return Load(deployment.port, lambda: deployment.token, deployment.keys, **more)

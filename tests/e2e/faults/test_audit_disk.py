@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.faults.conftest import ONE_ON_EVERY_CHANGE, Deploy
 from tests.e2e.faults.deployment import Served, events_of
 from tests.e2e.faults.evidence import check_every_answer, check_numbers, holes
-from tests.e2e.faults.load import SIGNED, Load
+from tests.e2e.faults.load import SIGNED, Load, load_on
 
 UNAVAILABLE = "503 ServiceUnavailableException"
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -31,7 +31,7 @@ DISK_BYTES = 1_500_000
 def test_a_full_disk_denies_until_there_is_room(deploy: Deploy, workers: int) -> None:
     """What the operator cannot prove was never allowed; and nothing has to be restarted when there is room."""
     deployment = deploy(workers)
-    with deployment.serve() as served, _load_on(served) as load:
+    with deployment.serve() as served, load_on(served.deployment, clients=CLIENTS) as load:
         with _file_size_limit(served, deployment.audit_file):
             load.wait_for(UNAVAILABLE)
             _check_told(served)
@@ -49,7 +49,7 @@ def test_a_full_disk_denies_until_there_is_room(deploy: Deploy, workers: int) ->
 def test_a_full_disk_stops_no_caller_where_the_operator_says_so(deploy: Deploy, workers: int) -> None:
     """`on_error: allow` is a promise too: no request fails, and what is lost is counted and leaves a visible hole."""
     deployment = deploy(workers, audit={"on_error": "allow", "queue": 100})
-    with deployment.serve() as served, _load_on(served) as load:
+    with deployment.serve() as served, load_on(served.deployment, clients=CLIENTS) as load:
         with _file_size_limit(served, deployment.audit_file):
             served.wait_until("events are dropped", lambda: served.metric("signproxy_audit_dropped_total") > 0)
             assert served.metric("signproxy_audit_errors_total") > 0
@@ -74,7 +74,7 @@ def test_a_file_system_without_room_denies_until_there_is_some(deploy: Deploy, w
     with deployment.serve(before=("unshare", *_as_root(), "--mount", "sh", "-c", mount, str(volume))) as served:
         # Mounted in its own name space, so that nothing is left behind; seen from here through the process.
         inside = Path(f"/proc/{served.pid}/root{volume}")
-        with _load_on(served) as load:
+        with load_on(served.deployment, clients=CLIENTS) as load:
             _fill(inside / "ballast")
             load.wait_for(UNAVAILABLE)
             _check_told(served)
@@ -88,11 +88,6 @@ def test_a_file_system_without_room_denies_until_there_is_some(deploy: Deploy, w
         events = events_of(inside / "audit.ndjson")
     check_every_answer(events, load.exchanges)
     assert check_numbers(events) == workers
-
-
-def _load_on(served: Served) -> Load:
-    deployment = served.deployment
-    return Load(deployment.port, lambda: deployment.token, deployment.keys, clients=CLIENTS)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ import pytest
 from tests.e2e.faults.conftest import Deploy
 from tests.e2e.faults.deployment import ROUTE, Deployment, is_alive, sign_message
 from tests.e2e.faults.evidence import check_every_answer, check_numbers
-from tests.e2e.faults.load import CLOSED, SIGNED, UNREACHED, Load
+from tests.e2e.faults.load import CLOSED, SIGNED, UNREACHED, load_on
+from tests.e2e.stores.process import listens
 
 pytestmark = pytest.mark.ci
 
@@ -25,7 +26,7 @@ DELAY = 2
 def test_an_ending_server_sends_its_clients_elsewhere_first(deploy: Deploy, workers: int) -> None:
     """Java does not repeat a request whose connection was closed under it: each rollout would fail running jobs."""
     deployment = deploy(workers, drain={"delay_seconds": DELAY})
-    with deployment.serve() as served, _load_on(deployment, clients=8) as load:
+    with deployment.serve() as served, load_on(deployment, clients=8) as load:
         served.signal(signal.SIGTERM)
         served.wait_until("it says so", lambda: served.status("/readyz") == 503)
         told = time.monotonic()
@@ -48,7 +49,7 @@ def test_an_ending_server_sends_its_clients_elsewhere_first(deploy: Deploy, work
 def test_clients_that_never_leave_find_a_closed_door_and_no_broken_answer(deploy: Deploy, workers: int) -> None:
     """Where nothing stands in front, a client may connect until the last moment: in, or not in, never half."""
     deployment = deploy(workers, drain={"delay_seconds": DELAY})
-    with deployment.serve() as served, _load_on(deployment, clients=8) as load:
+    with deployment.serve() as served, load_on(deployment, clients=8) as load:
         served.signal(signal.SIGTERM)
         told = time.monotonic()
         assert served.wait() == 0
@@ -68,7 +69,7 @@ def test_a_request_in_flight_is_finished(deploy: Deploy, workers: int) -> None:
     deployment = deploy(workers)
     with deployment.serve() as served, _half_sent(deployment) as (client, rest):
         served.signal(signal.SIGTERM)
-        served.wait_until("it listens no more", lambda: not _listens(deployment.port))
+        served.wait_until("it listens no more", lambda: not listens(deployment.port))
         assert served.workers()
         client.sendall(rest)
         answer = _read_all(client)
@@ -102,11 +103,7 @@ def test_a_second_signal_ends_at_once(deploy: Deploy, workers: int) -> None:
         while any(map(is_alive, pids)):
             assert time.monotonic() < deadline, pids
             time.sleep(0.02)
-        assert not _listens(deployment.port)
-
-
-def _load_on(deployment: Deployment, clients: int) -> Load:
-    return Load(deployment.port, lambda: deployment.token, deployment.keys, clients=clients)
+        assert not listens(deployment.port)
 
 
 @contextmanager
@@ -129,8 +126,3 @@ def _read_all(client: socket.socket) -> bytes:
     while received := client.recv(65_536):
         content += received
     return content
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

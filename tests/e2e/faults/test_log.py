@@ -12,9 +12,9 @@ from typing import BinaryIO
 import pytest
 
 from tests.e2e.faults.conftest import Deploy
-from tests.e2e.faults.deployment import CLOSED_ROUTE, Deployment, Served
+from tests.e2e.faults.deployment import CLOSED_ROUTE, Served
 from tests.e2e.faults.evidence import check_every_answer
-from tests.e2e.faults.load import SIGNED, Load
+from tests.e2e.faults.load import SIGNED, load_on
 
 pytestmark = pytest.mark.ci
 
@@ -25,7 +25,7 @@ DENIALS = 50
 def test_a_log_that_is_not_read_anymore_costs_lines_and_nothing_else(deploy: Deploy, workers: int) -> None:
     """A log agent is restarted: what it does not read is lost, and that is all."""
     deployment = deploy(workers)
-    with _pipe() as (reading, writing), deployment.serve(log=writing.fileno()) as served, _load_on(deployment) as load:
+    with _pipe() as (reading, writing), deployment.serve(log=writing.fileno()) as served, load_on(deployment) as load:
         reading.close()
         writing.close()
         _deny(served)
@@ -40,7 +40,7 @@ def test_a_log_whose_reader_stands_still_holds_nothing_up(deploy: Deploy, worker
     """A full disk of the container runtime stops its log driver, and must not stop the server that writes to it."""
     deployment = deploy(workers)
     with _pipe() as (_, writing), deployment.serve(log=writing.fileno()) as served:
-        with _load_on(deployment) as load:
+        with load_on(deployment) as load:
             _fill(writing.fileno())
             _deny(served)
             load.wait_for(SIGNED, 50, since=time.monotonic())
@@ -49,10 +49,6 @@ def test_a_log_whose_reader_stands_still_holds_nothing_up(deploy: Deploy, worker
         served.signal(signal.SIGTERM)
         assert served.wait() == 0
     check_every_answer(served.events(), load.exchanges)
-
-
-def _load_on(deployment: Deployment) -> Load:
-    return Load(deployment.port, lambda: deployment.token, deployment.keys)
 
 
 def _deny(served: Served) -> None:

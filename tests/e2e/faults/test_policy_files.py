@@ -13,7 +13,7 @@ import yaml
 
 from tests.e2e.faults.conftest import POLL_SECONDS, Deploy
 from tests.e2e.faults.deployment import Deployment, policy_of, replace
-from tests.e2e.faults.load import SIGNED, Load
+from tests.e2e.faults.load import SIGNED, load_on
 
 pytestmark = pytest.mark.ci
 
@@ -62,7 +62,7 @@ def test_a_broken_policy_changes_nothing_and_its_repair_bites(
 ) -> None:
     """A slip of the editor must not stop every job, nor may the policy of the repair wait for a restart."""
     deployment = deploy(workers)
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment) as load:
         damage(deployment)
         served.wait_until("it is refused", lambda: served.reloads("not accepted") > 0)
         assert hint in served.logged("reload not accepted")[-1]["finding"]
@@ -85,7 +85,7 @@ def test_a_policy_is_not_believed_while_it_is_being_written(deploy: Deploy, work
     text = yaml.safe_dump(policy_of(tables=200), sort_keys=False)
     assert text.index("grants:") > text.index("tables:")
     lines = text.splitlines(keepends=True)
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment) as load:
         # As slow as a copy over a bad line: four looks fall into it.
         step = len(lines) // 20
         with deployment.policy_file.open("w") as file:
@@ -106,7 +106,7 @@ def test_every_swap_of_a_config_map_is_seen(deploy: Deploy, workers: int) -> Non
     (volume / "policy.yaml").symlink_to("..data/policy.yaml")
     _swap(volume, 0, policy_of())
     deployment.set("policy", {"path": str(volume / "policy.yaml")})
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment) as load:
         for number, (policy, expected) in enumerate(
             ((REVOKED, FORBIDDEN), (policy_of(), SIGNED), (REVOKED, FORBIDDEN), (policy_of(), SIGNED)), 1
         ):
@@ -121,10 +121,6 @@ def test_every_swap_of_a_config_map_is_seen(deploy: Deploy, workers: int) -> Non
         load.wait_for(SIGNED, 20, since=healthy)
         assert set(load.outcomes(healthy)) == {SIGNED}
         assert not load.lost()
-
-
-def _load_on(deployment: Deployment) -> Load:
-    return Load(deployment.port, lambda: deployment.token, deployment.keys)
 
 
 def _swap(volume: Path, number: int, policy: dict[str, Any]) -> None:

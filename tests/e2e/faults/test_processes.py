@@ -9,9 +9,9 @@ import time
 import pytest
 
 from tests.e2e.faults.conftest import Deploy
-from tests.e2e.faults.deployment import Deployment, Served, is_alive
+from tests.e2e.faults.deployment import Served, is_alive
 from tests.e2e.faults.evidence import check_numbers
-from tests.e2e.faults.load import CLOSED, SIGNED, TORN, UNREACHED, Load
+from tests.e2e.faults.load import CLOSED, SIGNED, TORN, UNREACHED, load_on
 
 CLIENTS = 16
 """So many that not all connections are one worker's."""
@@ -26,7 +26,7 @@ RESTARTS = "signproxy_worker_restarts_total"
 def test_a_killed_worker_costs_its_own_connections_and_is_replaced(deploy: Deploy) -> None:
     """The kernel's out-of-memory killer picks one; the callers of the others must not notice."""
     deployment = deploy(2)
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment, clients=CLIENTS, pause=0.02) as load:
         victim, survivor = served.workers()
         before = {each.connection for each in load.exchanges}
         killed = time.monotonic()
@@ -56,7 +56,7 @@ def test_a_killed_worker_costs_its_own_connections_and_is_replaced(deploy: Deplo
 def test_a_worker_that_is_told_to_end_is_replaced_and_no_client_notices(deploy: Deploy) -> None:
     """Who ends one worker by hand, to see whether it helps, must not fail jobs."""
     deployment = deploy(2, drain={"delay_seconds": 1})
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment, clients=CLIENTS, pause=0.02) as load:
         victim = served.workers()[0]
         os.kill(victim, signal.SIGTERM)
         _wait_for_replacement(served, victim)
@@ -72,7 +72,7 @@ def test_a_worker_that_is_told_to_end_is_replaced_and_no_client_notices(deploy: 
 def test_a_killed_supervisor_leaves_no_worker_behind(deploy: Deploy) -> None:
     """Workers that are not watched would keep the port, serve the policy of yesterday, and never hear of a revoke."""
     deployment = deploy(2)
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment, clients=CLIENTS, pause=0.02) as load:
         orphans = served.workers()
         assert len(orphans) == 2
         served.signal(signal.SIGKILL)
@@ -97,7 +97,7 @@ def test_a_killed_supervisor_leaves_no_worker_behind(deploy: Deploy) -> None:
 def test_a_worker_that_hangs_is_replaced(deploy: Deploy) -> None:
     """A process that neither answers nor dies keeps its share of the connections for ever."""
     deployment = deploy(2)
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment, clients=CLIENTS, pause=0.02) as load:
         victim = served.workers()[0]
         os.kill(victim, signal.SIGSTOP)
         _wait_for_replacement(served, victim)
@@ -114,7 +114,7 @@ def test_a_worker_that_hangs_is_replaced(deploy: Deploy) -> None:
 def test_a_worker_that_dies_again_and_again_does_not_take_the_others_along(deploy: Deploy) -> None:
     """A crash loop of one costs its own connections, and is told; the pauses grow, so that it costs no core."""
     deployment = deploy(2)
-    with deployment.serve() as served, _load_on(deployment) as load:
+    with deployment.serve() as served, load_on(deployment, clients=CLIENTS, pause=0.02) as load:
         survivor = served.workers()[1]
         for number in range(1, 4):
             victim = next(pid for pid in served.workers() if pid != survivor)
@@ -126,10 +126,6 @@ def test_a_worker_that_dies_again_and_again_does_not_take_the_others_along(deplo
         counted = served.metric("signproxy_requests_total")
         # A counter that falls looks like a restart of all; what the dead had told before is kept.
         assert counted >= load.outcomes()[SIGNED] - 3 * CLIENTS * 200
-
-
-def _load_on(deployment: Deployment) -> Load:
-    return Load(deployment.port, lambda: deployment.token, deployment.keys, clients=CLIENTS, pause=0.02)
 
 
 def _wait_for_replacement(served: Served, victim: int) -> None:

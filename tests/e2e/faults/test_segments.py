@@ -25,7 +25,7 @@ from tests.audit.sinks import segment_files
 from tests.e2e.faults.conftest import ONE_ON_EVERY_CHANGE, Deploy
 from tests.e2e.faults.deployment import Deployment, Served
 from tests.e2e.faults.evidence import check_every_answer, check_numbers
-from tests.e2e.faults.load import SIGNED, Load
+from tests.e2e.faults.load import SIGNED, Load, load_on
 
 UNAVAILABLE = "503 ServiceUnavailableException"
 CLIENTS = 12
@@ -49,17 +49,12 @@ def events(directory: Path) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line) for line in content(directory).splitlines()]
 
 
-def load_on(served: Served) -> Load:
-    deployment = served.deployment
-    return Load(deployment.port, lambda: deployment.token, deployment.keys, clients=CLIENTS)
-
-
 @pytest.mark.ci
 def test_a_server_that_ends_leaves_a_whole_trail(deploy: Deploy, workers: int) -> None:
     """After each rollout an auditor would have to believe that the last minute holds what it should."""
     deployment, directory = deployed(deploy, workers)
     with deployment.serve() as served:
-        with load_on(served) as load:
+        with load_on(served.deployment, clients=CLIENTS) as load:
             load.wait_for(SIGNED, 500)
             served.wait_until("segments are sealed", lambda: served.metric("signproxy_audit_segments_sealed_total") > 1)
         assert served.metric("signproxy_audit_lag_seconds") < 5
@@ -83,7 +78,7 @@ def test_a_killed_server_leaves_all_but_the_last_moment(deploy: Deploy, workers:
     """`kill -9` under load: what was written is sealed by the next start, and nothing before it is missing."""
     deployment, directory = deployed(deploy, workers)
     for _ in range(4):
-        with deployment.serve() as served, load_on(served) as load:
+        with deployment.serve() as served, load_on(served.deployment, clients=CLIENTS) as load:
             load.wait_for(SIGNED, 200)
             time.sleep(random.uniform(0, 0.3))
             killed = time.monotonic()
@@ -107,7 +102,7 @@ def test_a_full_disk_denies_and_nothing_is_missing_afterwards(deploy: Deploy, wo
     """What the operator cannot prove was never allowed; and the chain goes on where it stopped."""
     deployment, directory = deployed(deploy, workers, segment_seconds=3600)
     with deployment.serve() as served:
-        with load_on(served) as load:
+        with load_on(served.deployment, clients=CLIENTS) as load:
             with _file_size_limit(served, directory):
                 load.wait_for(UNAVAILABLE)
                 served.wait_until("it is not ready", lambda: served.status("/readyz") == 503)

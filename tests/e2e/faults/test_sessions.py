@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.faults.clock import Clock
 from tests.e2e.faults.conftest import ONE_ON_EVERY_CHANGE, Deploy
 from tests.e2e.faults.deployment import Deployment
-from tests.e2e.faults.load import SIGNED, Load, real_time
+from tests.e2e.faults.load import SIGNED, Load, load_on, real_time
 from tests.e2e.faults.sts import Mode, SessionService
 
 UNAVAILABLE = "503 ServiceUnavailableException"
@@ -153,4 +153,4 @@ def test_a_clock_that_steps_over_the_end_of_a_session_fetches_the_next(
 
 def _load_on(deployment: Deployment, clock: Clock | None = None) -> Load:
     moments = real_time if clock is None else clock.moments
-    return Load(deployment.port, lambda: deployment.token, deployment.keys, moments=moments)
+    return load_on(deployment, moments=moments)

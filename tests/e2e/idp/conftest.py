@@ -24,13 +24,6 @@ def provider(idp: IdentityProvider) -> Iterator[IdentityProvider]:
     idp.mend()
 
 
-@pytest.fixture(params=(1, 2), ids=("one", "two"))
-def workers(request: pytest.FixtureRequest) -> int:
-    """Return how many processes serve, for the tests in which each of them has keys of its own to fetch."""
-    assert isinstance(request.param, int)
-    return request.param
-
-
 @pytest.fixture
 def deployment(request: pytest.FixtureRequest, tmp_path: Path, provider: IdentityProvider) -> Deployment:
     made = Deployment(tmp_path / "signproxy")

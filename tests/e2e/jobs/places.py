@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,9 @@ from pathlib import Path
 import msgspec
 import pyspark
 
-from signproxy.pipeline.java import java_home
+from signproxy.pipeline.session import java_home
 from tests.e2e.stores.install import virtualenv
-from tests.e2e.stores.process import Server, free_ports
+from tests.e2e.stores.process import Server, free_ports, listens
 
 LIMIT = 600
 """Seconds for one job on a machine that has other things to do."""
@@ -93,7 +92,7 @@ def cluster(directory: Path) -> Iterator[Place]:
         ):
             server = Server(f"spark-{name}", (spark_class, *arguments), directory, env=env)
             stack.callback(server.stop)
-            server.wait_until(lambda port=port: _answers(port))  # type: ignore[misc]  # the port of this turn
+            server.wait_until(lambda port=port: listens(port))  # type: ignore[misc]  # the port of this turn
         conf = [f"--conf={name}={value}" for name, value in _QUIET.items()]
         submit = str(_SPARK_HOME / "bin" / "spark-submit")
         entry = str(_ROOT / "deploy" / "pipeline" / "entrypoint.py")
@@ -117,7 +116,7 @@ def connect(directory: Path) -> Iterator[Place]:
     )
     server = Server("spark-connect", command, directory, env=env)
     try:
-        server.wait_until(lambda: _answers(port))
+        server.wait_until(lambda: listens(port))
         asking = {
             "SPARK_REMOTE": f"sc://127.0.0.1:{port}",
             "PYTHONPATH": env["PYTHONPATH"],
@@ -130,8 +129,3 @@ def connect(directory: Path) -> Iterator[Place]:
 
 def _java() -> dict[str, str]:
     return {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

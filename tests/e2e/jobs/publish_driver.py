@@ -10,9 +10,7 @@ import msgspec
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from signproxy.pipeline.job import JobContext
-from signproxy.pipeline.progress import Progress
-from signproxy.pipeline.registry import job, run_of
+from signproxy.pipeline.job import JobContext, Progress, job, run_of
 from signproxy.pipeline.runs import run_job
 from signproxy.pipeline.session import SessionOptions, open_session
 from signproxy.pipeline.warehouse import Warehouse

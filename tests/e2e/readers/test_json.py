@@ -8,7 +8,7 @@ from typing import Any
 
 from signproxy.catalog.json_object import JsonInvalid, Members, read_members, read_object
 from signproxy.errors import Refused
-from signproxy.server.api.message import read_message
+from signproxy.signing.sign_way import read_message
 from tests.e2e.readers.search import AMOUNTS, Search, bent, outcome_of
 
 NAMES = ('"a"', '"b"', '"config"', '"\\u0061"', '"A"', '"metadata"', '""', '"\\""', '"é"', '"a\\/b"', '"s3.endpoint"')

@@ -15,7 +15,8 @@ from signproxy.forward.uploads import UploadIds, UploadScope
 from signproxy.s3 import classify as signed
 from signproxy.s3 import forwarded, key
 from signproxy.s3.canonical import canonical_path, canonical_query
-from signproxy.s3.forwarded import ForwardWire, classify_forwarded, is_bulk_delete
+from signproxy.s3.forward_wire import ForwardWire, is_bulk_delete, parameters_of
+from signproxy.s3.forwarded import classify_forwarded
 from signproxy.s3.hoisted import with_hoisted
 from signproxy.s3.key import MAX_KEY_BYTES
 from signproxy.s3.presented import Presented, read_presigned
@@ -182,7 +183,7 @@ def test_a_query_is_read_in_one_way_wherever_it_is_read(cases: int) -> None:
     ids = UploadIds(MARKER)
     for _ in search:
         raw = query_of(chance)
-        parameters: Any = outcome_of(forwarded._parameters, Refused, raw)
+        parameters: Any = outcome_of(parameters_of, Refused, raw)
         bulk = is_bulk_delete("POST", "", raw)
         met_by(search, parameters)
         if isinstance(parameters, str):

@@ -1,4 +1,4 @@
-"""A request that is served at once, for it is like the one before, gets what the general way would have given it."""
+"""A request that is served at once, for it is like the one before, gets what the ordinary way would have given it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.product import token_of
 from tests.server.s3.door import REGION, Door, opened
 from tests.server.s3.rig import Client
 from tests.server.s3.test_sequels import NAMES, lasting, volatile
-from tests.server.talk import until
+from tests.waiting import until
 
 FOLDER = "/data/wh/t1/data/"
 FOLDERS = ("/data/wh/t2/data/", "/data/wh/t1/", "/data/wh/", "/other/wh/t1/data/", "/data//wh/t1/data/", "/", "/data/")
@@ -235,7 +235,7 @@ async def test_no_request_is_served_otherwise_for_what_came_before(cases: int) -
 
 
 def _counted(door: Door) -> list[str]:
-    """Return the targets of requests that are served the general way, as they come."""
+    """Return the targets of requests that are served the ordinary way, as they come."""
     generally: list[str] = []
     handler = door.service.handler
     serve, malformed = handler.serve, handler.serve_malformed

@@ -86,6 +86,12 @@ def free_ports(count: int) -> list[int]:
         return [int(probe.getsockname()[1]) for probe in probes]
 
 
+def listens(port: int) -> bool:
+    """Say whether something takes connections on a port of loopback."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def status_of(port: int, path: str) -> int:
     """Return the status of a plain GET on loopback, 0 while there is no answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from signproxy.audit.sink import MemorySink
 from signproxy.gate import backpressure as module
 from signproxy.gate.backpressure import Backpressure
+from tests.audit.sinks import MemorySink
 from tests.product import Product
 from tests.server.s3.door import opened
-from tests.server.talk import Talk, parsed, request, until
+from tests.server.talk import Talk, parsed, request
+from tests.waiting import until
 
 
 class Behind:

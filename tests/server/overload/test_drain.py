@@ -14,8 +14,10 @@ from signproxy.server.api.connection import DirectServer
 from signproxy.server.api.listener import Listener
 from signproxy.server.process.sockets import bind_tcp
 from tests.product import Product
+from tests.server.api.rig import server_of
 from tests.server.overload.test_backpressure import Behind
-from tests.server.talk import BODY, Talk, parsed, request, until
+from tests.server.talk import BODY, Talk, parsed, request
+from tests.waiting import turns, until
 
 WAYS = {"at once": request, "parsed": parsed}
 
@@ -65,7 +67,7 @@ async def test_idle_connections_are_left_until_the_end_of_the_delay() -> None:
         for name, talk in talks.items():
             assert (await talk.ask(WAYS[name]())).status == 200
         product.handler.drain()
-        await asyncio.sleep(0.1)
+        await turns()
         assert product.handler.connections == 2
         assert (await talks["at once"].ask(request())).status == 200
         assert await talks["at once"].ended() == b""
@@ -153,7 +155,7 @@ async def _accepting() -> AsyncIterator[tuple[str, DirectServer]]:
     """Serve without a listener: what ends first is up to the test."""
     product = Product()
     product.trail.start()
-    server = DirectServer(product.handler, 75.0, access_log=None)
+    server = await server_of(product.handler, access_log=None)
     accepting = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
     host, port = accepting.sockets[0].getsockname()
     try:

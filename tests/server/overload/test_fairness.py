@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.product import sign_message, token_of
-from tests.server.served import POLICY, Served, Start, serve
+from tests.server.process.served import POLICY, Served, Start, serve
 from tests.server.talk import Talk, request
 
 __all__ = ["serve"]

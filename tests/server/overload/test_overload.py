@@ -14,20 +14,22 @@ import pytest
 from signproxy.answers import bodies
 from signproxy.answers.bodies import MAX_MESSAGE
 from signproxy.answers.reply import Reply
-from signproxy.config.listening import TlsSettings
+from signproxy.config.fields import TlsSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.gate import limits
 from signproxy.gate.limits import Held
-from signproxy.server.api import app, direct
-from signproxy.server.api.connection import DirectServer
-from signproxy.server.api.listener import Listener, listen
+from signproxy.server.api import direct
+from signproxy.server.api.listener import Listener
 from signproxy.server.api.plain import Head
 from signproxy.server.process.sockets import bind_tcp
 from signproxy.server.process.tls import CertificateHolder
+from signproxy.signing import sign_way
 from tests.authority import Authority
 from tests.product import SIGN_T1, Product, token_of
-from tests.server.talk import BODY, Talk, parsed, request, until
+from tests.server.api.rig import listen, server_of
+from tests.server.talk import BODY, Talk, parsed, request
+from tests.waiting import until
 
 WAYS = {"at once": request, "parsed": parsed}
 """A request that is answered as it arrives, and one that aiohttp parses: no limit may hold for one of them only."""
@@ -129,7 +131,7 @@ async def test_what_is_too_much_costs_no_more_than_knowing_who_asks(
     async with limited(requests_per_second=1, burst=1) as product:
         talk = await Talk.with_(product.url)
         assert (await talk.ask(ask_for())).status == 200
-        monkeypatch.setattr(app, "read_message", read_message)
+        monkeypatch.setattr(sign_way, "read_message", read_message)
         assert (await talk.ask(ask_for(body=b"no JSON"))).status == 429
         assert (await talk.ask(ask_for(None, body=b"no JSON"))).status == 401
         await talk.close()
@@ -165,12 +167,18 @@ async def test_who_has_to_wait_for_a_table_pays_once(briefly: None) -> None:
 
 
 class _Asking:
-    def resolve(self, catalog: object, target: object, _request: object) -> object:
-        async def ask() -> object:
-            await asyncio.sleep(0)
-            return (catalog.table(target.namespace, target.name),)  # type: ignore[attr-defined]
+    """Has to ask for the table of each request, and knows it for that request alone."""
 
-        return asyncio.ensure_future(ask())
+    known = False
+
+    def resolve(self, catalog: object, target: object, _request: object) -> object:
+        async def ask() -> None:
+            await asyncio.sleep(0)
+
+        self.known = not self.known
+        if self.known:
+            return asyncio.ensure_future(ask())
+        return (catalog.table(target.namespace, target.name),)  # type: ignore[attr-defined]
 
 
 # -- answers that are held back ----------------------------------------------------------------------------------------
@@ -559,7 +567,7 @@ class _Wire(asyncio.Transport):
 
 async def test_aiohttp_learns_what_the_client_had_not_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would go on writing to a client that does not read, and fail where that one reads again."""
-    connection = DirectServer(Product().handler, 75.0, access_log=None)()
+    connection = (await server_of(Product().handler, access_log=None))()
     connection.connection_made(_Wire())
     connection.pause_writing()
     connection.data_received(b"GET /")

@@ -16,15 +16,15 @@ from signproxy.gate import turns, work
 from signproxy.gate.limits import Limits
 from signproxy.server.api import direct
 from tests.catalog.scripted import Asked, Line, Script, answer, error
+from tests.facade.front import POLICY as POLICY_OF_TABLES
+from tests.facade.front import Front, front, loaded, only
 from tests.forward.upstream import serving
 from tests.listening import started_client
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
-from tests.server.facade import POLICY as POLICY_OF_TABLES
-from tests.server.facade import Front, front, loaded, only
 from tests.server.overload.test_overload import briefly, limited
 from tests.server.s3.door import POLICY, opened
+from tests.server.status.test_admin import Desk
 from tests.server.talk import Talk
-from tests.server.test_admin import Desk
 
 __all__ = ["briefly"]
 

@@ -19,7 +19,7 @@ from signproxy.forward.pool import Pool
 from signproxy.identity.emulated import IssuedKey
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.s3.storage import Storage
-from signproxy.server.process.callers import emulated_keys
+from signproxy.server.process.build import emulated_keys
 from signproxy.server.process.seals import seals_of
 from signproxy.server.process.sockets import bind_tcp
 from signproxy.server.s3.service import S3Service
@@ -68,10 +68,13 @@ grants:
 
 
 class _Credentials:
-    """The store's own keys."""
+    """The store's own keys: the same ones for every request, as long as nothing renews them."""
+
+    def __init__(self) -> None:
+        self._credentials = Credentials("AKIAEXAMPLE0000STORE", "store+secret")
 
     def current_of_any(self, _storage: Storage, _bucket: str) -> Credentials:
-        return Credentials("AKIAEXAMPLE0000STORE", "store+secret")
+        return self._credentials
 
 
 class Answer(msgspec.Struct):

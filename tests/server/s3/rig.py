@@ -12,8 +12,8 @@ from signproxy.gate.limits import Limits
 from signproxy.server.process.sockets import UnixSocket, bind_tcp
 from signproxy.server.process.tls import CertificateHolder
 from signproxy.server.s3.connection import S3Connection
-from signproxy.server.s3.handover import Handover
 from signproxy.server.s3.listener import S3Listener
+from signproxy.server.s3.sequels import Handover
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.faults import MessageFault, MessageInvalid
 from signproxy.transfer.head import RequestHead

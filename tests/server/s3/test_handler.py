@@ -20,19 +20,19 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as Keys
 
 from signproxy.audit.event import Verdict
-from signproxy.audit.sink import MemorySink
 from signproxy.config.s3 import S3LimitSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason
 from signproxy.s3.answers import escaped
 from signproxy.s3.codes import s3_code
-from signproxy.server.s3 import handler as module
+from signproxy.server.s3 import s3_way as module
 from signproxy.server.status.status import grouped
 from signproxy.transfer.faults import MessageFault, MessageInvalid
+from tests.audit.sinks import MemorySink
 from tests.forward.upstream import Talk, serving
 from tests.server.s3.door import POLICY, REGION, Door, answer_of, opened, request, signed
-from tests.server.talk import until
 from tests.verifier import WireHttp, verify
+from tests.waiting import until
 
 TARGET = "/data/wh/t1/data/a.parquet"
 OUTSIDE = "/data/wh/t2/data/a.parquet"

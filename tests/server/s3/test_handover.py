@@ -1,4 +1,4 @@
-"""A request that the fast path sent to a store keeps what it holds until its event is written, whatever happens."""
+"""A request that the quick way sent to a store keeps what it holds until its event is written, whatever happens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.forward.upstream import Talk
 from tests.server.overload.test_backpressure import Behind
 from tests.server.s3.door import Door, answer_of
 from tests.server.s3.test_sequels import FOLDER, Warm, asking, settled, then, warm
-from tests.server.talk import until
+from tests.waiting import until
 
 READER = "static/reader"
 
@@ -161,7 +161,7 @@ async def test_an_answer_that_has_come_is_not_held_back_while_requests_are_left_
 
 def fill_the_disk(warmed: Warm) -> None:
     """As the writer's thread does."""
-    warmed.door.product.trail._fail("No space left on device")
+    warmed.door.product.trail._told("No space left on device")
 
 
 def use_up_the_rate(warmed: Warm) -> None:
@@ -191,7 +191,7 @@ async def test_a_read_that_was_sent_is_answered_whatever_others_take_meanwhile(w
         TAKEN[what](warmed)
         answer = await answer_of(warmed.client)
         assert (answer.status, answer.body) == (200, b"at last")
-        warmed.door.product.trail._recover()
+        warmed.door.product.trail._told("")
         event = await event_of(warmed)
         assert (event.decision.value, event.http_status, event.upstream_repeats) == ("allow", 200, 0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from signproxy.config.listening import TlsSettings
+from signproxy.config.fields import TlsSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import SettingsInvalid
 from signproxy.server.process.sockets import bind_tcp, bind_unix
@@ -18,7 +18,7 @@ from signproxy.server.s3.listener import S3Listener
 from signproxy.transfer.faults import MessageFault
 from tests.authority import Authority
 from tests.server.s3.rig import Client, Slow, serving
-from tests.server.talk import until
+from tests.waiting import until
 
 
 async def test_requests_follow_each_other_on_a_connection() -> None:
@@ -30,7 +30,7 @@ async def test_requests_follow_each_other_on_a_connection() -> None:
         # Sent together, they are answered in order.
         await client.send(b"".join(b"PUT /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx" % n for n in range(3)))
         assert [(await client.answer())[-4:] for _ in range(3)] == [b"/0 x", b"/1 x", b"/2 x"]
-        assert listener.connections == 1
+        assert listener.guests.open == 1
         await client.close()
 
 
@@ -120,7 +120,7 @@ async def test_one_connection_too_many_is_closed_at_once() -> None:
         for client in clients:
             await client.put("/known")
         clients += [await Client.connect(listener.addresses[0]) for _ in range(8)]
-        await until(lambda: listener.connections == 16)
+        await until(lambda: listener.guests.open == 16)
         surplus = await Client.connect(listener.addresses[0])
         assert await surplus.ended() == b""
         assert handler.limits.connections.surplus == 1
@@ -223,7 +223,7 @@ async def test_a_stranger_is_not_heard_out_for_long(monkeypatch: pytest.MonkeyPa
         async with asyncio.timeout(5):
             with pytest.raises(ConnectionError):
                 await flood(client)
-        await until(lambda: listener.connections == 0)
+        await until(lambda: listener.guests.open == 0)
         await client.close()
 
 
@@ -255,7 +255,7 @@ async def test_what_is_in_flight_is_answered_before_the_end() -> None:
         assert b"Connection: close\r\n" in answer
         assert (await sending.answer()).endswith(b"/sending body")
         await ending
-        assert listener.connections == 0
+        assert listener.guests.open == 0
         for each in (idle, busy, sending):
             await each.close()
 

@@ -24,17 +24,17 @@ from signproxy.audit.event import AuditEvent
 from signproxy.config.s3 import S3LimitSettings
 from signproxy.config.settings import LimitSettings
 from signproxy.forward.relay import SMALL
-from signproxy.gate import recorder as recorder_module
-from signproxy.inventory.declared.source import MemoryPolicySource
+from signproxy.gate import events as events_module
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.server.s3 import sequels as module
 from signproxy.server.s3.connection import S3Connection
 from signproxy.transfer.head import RequestHead
 from tests.forward.upstream import Script, Talk, serving
+from tests.policies import MemoryPolicySource
 from tests.product import token_of
 from tests.server.s3.door import POLICY, REGION, Answer, Door, answer_of, opened, request, signed
 from tests.server.s3.rig import Client
-from tests.server.talk import until
+from tests.waiting import until
 
 FOLDER = "/data/wh/t1/data/"
 KEPT = {"Accept-Encoding": "identity", "User-Agent": "test/1 app/etl"}
@@ -716,7 +716,7 @@ async def test_a_slow_answer_is_waited_for_the_general_way(monkeypatch: pytest.M
         assert len(warmed.door.upstream.requests) == 3
         event = (await settled(warmed.door, 3))[-1]
         assert event.total_us > 250_000
-        # The general way that goes on with it records it by the id that the store has seen.
+        # The ordinary way that goes on with it records it by the id that the store has seen.
         assert (event.stamped, event.upstream_repeats) == (True, 0)
         assert warmed.door.upstream.requests[-1].stamp == event.event_id
 
@@ -844,7 +844,7 @@ async def test_a_transfer_that_is_open_over_a_reload_names_the_policy_that_judge
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The pipeline would count it as served after the revoke, by a policy in which the grant does not exist."""
-    monkeypatch.setattr(recorder_module, "_APART", 100_000_000)
+    monkeypatch.setattr(events_module, "_APART", 100_000_000)
     began = 0.0
 
     async def long(talk: Talk) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from signproxy.errors import Reason
-from signproxy.server.process.callers import emulated_keys
-from signproxy.server.s3.steering import Steering
+from signproxy.server.process.build import emulated_keys
+from signproxy.signing.steering import Steering
 from tests.forward.upstream import serving
 from tests.product import sign_message
 from tests.server.s3.door import Answer, Door, answer_of, opened, request
@@ -52,7 +52,7 @@ async def test_a_bulk_delete_without_its_body_is_led_to_the_listener(route: str)
     """PyIceberg could delete nothing at all."""
     async with opened(serving(b"<DeleteResult/>")) as door:
         assert (await ask(door, route))[0] == Reason.DELETE_WITHOUT_BODY.status
-        door.product.answer_by(steering=steering(door))
+        door.product.sign_by(steering=steering(door))
         status, answer = await ask(door, route, **{"x-amz-checksum-algorithm": "CRC32"})
         assert status == 200
         body = deletion("wh/t1/data/a")
@@ -69,7 +69,7 @@ async def test_a_bulk_delete_without_its_body_is_led_to_the_listener(route: str)
 async def test_what_was_led_there_is_judged_there() -> None:
     """A caller that may ask the signer could delete anything by the way around it."""
     async with opened(serving(b"<DeleteResult/>")) as door:
-        door.product.answer_by(steering=steering(door))
+        door.product.sign_by(steering=steering(door))
         assert (await ask(door, TABLE, "nobody"))[0] == 403
         for who, key in (("writer", "wh/t2/data/a"), ("reader", "wh/t1/data/a")):
             status, answer = await ask(door, TABLE, who)
@@ -81,7 +81,7 @@ async def test_what_was_led_there_is_judged_there() -> None:
 async def test_the_signature_is_good_for_nothing_else() -> None:
     """It would open other objects, or another operation, for as long as it lives."""
     async with opened(serving(b"<DeleteResult/>")) as door:
-        door.product.answer_by(steering=steering(door))
+        door.product.sign_by(steering=steering(door))
         _, answer = await ask(door, TABLE)
         uri = str(answer["uri"])
         for changed in (uri.replace("/data", "/other"), uri.replace("?delete", "?delete&versionId=1")):
@@ -94,7 +94,7 @@ async def test_the_signature_is_good_for_nothing_else() -> None:
 async def test_other_refusals_stay_what_they_are() -> None:
     """A switch for bulk deletes would be one for everything."""
     async with opened() as door:
-        door.product.answer_by(steering=steering(door))
+        door.product.sign_by(steering=steering(door))
         uri = f"http://127.0.0.1:{door.upstream.port}/elsewhere?delete"
         message = sign_message("POST", uri, region="us-east-1")
         status, _, _ = await door.product.call("POST", TABLE, who="writer", body=msgspec.json.encode(message))
@@ -109,7 +109,7 @@ async def test_a_fault_while_it_is_led_is_answered_and_recorded(capfd: pytest.Ca
             raise ZeroDivisionError
 
     async with opened() as door:
-        door.product.answer_by(steering=Broken())
+        door.product.sign_by(steering=Broken())
         assert (await ask(door, TABLE))[0] == Reason.INTERNAL.status
         assert door.event.reason == "internal"
     assert "ZeroDivisionError" in capfd.readouterr().err

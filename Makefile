@@ -14,10 +14,13 @@ TEST   := $(VENV)/test-$(call digest,test)
 PIPELINE := $(VENV)/pipeline-$(call digest,pipeline)
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 
+# Some environments switch bytecode off: each of the hundreds of servers that tests start would compile itself.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 # An environment that was not finished must not count as one.
 .DELETE_ON_ERROR:
-.PHONY: help run pipeline test lint type imports unit docs docs-check sample compiled e2e soak e2e-ci bench bench-pipeline mutants mutants-changed fuzz lock clean
+.PHONY: help run pipeline test lint type imports unit docs docs-check sample compiled e2e soak e2e-ci bench bench-pipeline instructions mutants mutants-changed fuzz lock clean
 
 help: ## Print the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +77,9 @@ bench: $(TEST) ## Measure ratios against peers and floors; writes bench/results.
 bench-pipeline: $(TEST) ## Measure the audit pipeline against DuckDB: ten million events, and the growth to fifty.
 	$(BIN)/python -m bench --only pipeline_ingest --only pipeline --only pipeline_growth
 
+instructions: $(TEST) ## Count the instructions of a request; fail if they grew by more than 1 % since BASE (default HEAD~1).
+	$(BIN)/python -m bench.growth --against $(or $(BASE),HEAD~1)
+
 mutants: $(TEST) ## Mutate s3 and policy; fail below 90 % killed. Writes docs/mutants.json.
 	$(BIN)/python -m tests.mutation --fail-under 90 --output docs/mutants.json
 
@@ -109,7 +115,6 @@ $(VENV)/demo-% $(VENV)/pipeline-% $(VENV)/test-%: | $(BIN)/python
 	# Spark comes as a source archive, of which a wheel is made: with the tool that was just installed, and no other.
 	$(PIP) --require-hashes --no-build-isolation -r requirements/$(firstword $(subst -, ,$(@F))).txt
 	$(PIP) --no-deps --no-build-isolation --editable .
-	# Some environments switch bytecode off, and a start would then compile a hundred modules.
 	$(BIN)/python -m compileall -q signproxy
 	rm -f $(VENV)/$(firstword $(subst -, ,$(@F)))-*
 	touch $@

@@ -19,7 +19,7 @@ from bench.serve import Deployment, deploy
 ANSWER_BYTES = 1 << 20
 _CONNECTIONS = 4
 _SCRIPT = "get.lua"
-_PATH = f"/v1/{CATALOG}/namespaces/learned/tables/orders"
+LOAD_PATH = f"/v1/{CATALOG}/namespaces/learned/tables/orders"
 _LOCATION = f"s3://{BUCKET}/warehouse/learned/orders"
 _AGAINST = "a plain aiohttp pass-through of the same answer of 1 MiB; CPU per request"
 
@@ -32,13 +32,13 @@ def measure(effort: Effort) -> list[Result]:
         deployment = stack.enter_context(deploy())
         scratch = deployment.directory
         catalog = stack.enter_context(upstream(answer, scratch))
-        _put_in_front(deployment, catalog)
+        put_in_front(deployment, catalog)
         served = stack.enter_context(deployment.serve(core=SERVER_CORE))
         token = deployment.caller.token
         base = f"http://127.0.0.1:{deployment.port}/catalogs/{CATALOG}"
         signers = {
-            "floor": stack.enter_context(pass_through(catalog, _PATH, token, scratch)),
-            "facade": load.Signer("facade", f"{base}{_PATH}", served.pids, "", token),
+            "floor": stack.enter_context(pass_through(catalog, LOAD_PATH, token, scratch)),
+            "facade": load.Signer("facade", f"{base}{LOAD_PATH}", served.pids, "", token),
         }
         _check(signers["facade"], answer)
         for signer in signers.values():
@@ -119,7 +119,7 @@ def _snapshot(number: int) -> dict[str, object]:
     }
 
 
-def _put_in_front(deployment: Deployment, catalog: str) -> None:
+def put_in_front(deployment: Deployment, catalog: str) -> None:
     """Let the deployment's catalog be the one upstream, and learn its tables."""
     settings = yaml.safe_load(deployment.config.read_text())
     settings["upstreams"] = {CATALOG: {"uri": catalog}}

@@ -64,10 +64,11 @@ ratios by, and are not judged.
 
 `make bench` runs all suites, writes the results and this page, and fails if a must is missed.
 `python -m bench --only instructions --against main` counts the instructions of this tree and of another commit's: they
-show how the code grew, and not what it costs. `python -m bench --only sign` runs one suite and keeps the other rows;
-`--rounds 15` halves the rounds, and the column "samples" with them; `--smoke` only shows that everything works and
-records nothing. `make bench-pipeline` runs the suites of the pipeline,
-which `make bench` leaves out: it takes hours of processor time, and 40 GB below the cache and `TMPDIR`.
+show how the code grew, and not what it costs. `make instructions` does so for three requests, against the commit
+before; it records nothing, and fails if one of them grew by more than 1 %. `python -m bench --only sign` runs one suite
+and keeps the other rows; `--rounds 15` halves the rounds, and the column "samples" with them; `--smoke` only shows that
+everything works and records nothing. `make bench-pipeline` runs the suites of the pipeline, which `make bench` leaves
+out: it takes hours of processor time, and 40 GB below the cache and `TMPDIR`.
 Needed: `wrk`, `nginx-light`, `valgrind`, `gcc`, `mvn`, `go` and a
 JDK 17 by name from the distribution; Nessie's jar, a Java for it, Envoy, Iceberg, DuckDB and the stores are fetched by
 name into `${SIGNPROXY_CACHE:-~/.cache/signproxy}`. Objects are kept in `/dev/shm`, 350 MiB of it.

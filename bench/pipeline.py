@@ -19,8 +19,9 @@ from bench.effort import Effort
 from bench.figures import Result, result
 from bench.overhead import all_cores
 from bench.process import BenchFailed
+from signproxy.audit.event import SCHEMA
 from signproxy.pipeline.intake import NEEDED
-from signproxy.pipeline.schemas import EVENT_LINE, SCHEMA
+from signproxy.pipeline.schemas import EVENT_LINE
 from tests.e2e.stores.install import virtualenv
 from tools.sample_data.truth import Summary, read_summary
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import msgspec
 
-from signproxy.pipeline.job import JobContext
-from signproxy.pipeline.progress import Progress
-from signproxy.pipeline.registry import job, run_of
+from signproxy.pipeline.job import JobContext, Progress, job, run_of
 from signproxy.pipeline.runs import RunRecord, run_job
 from signproxy.pipeline.session import SessionOptions, open_session
 from signproxy.pipeline.warehouse import Warehouse

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 from typing import Any
 
@@ -11,6 +9,7 @@ import msgspec
 
 from signproxy.audit.event import SCHEMA, AuditEvent
 from signproxy.audit.segment import SegmentEnd, SegmentStart
+from tools.docs.fields import docstrings
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COMMENT = "Generated from the code by `python -m tools.docs`; do not edit."
@@ -28,7 +27,7 @@ def schema() -> dict[str, Any]:
     _, sections = msgspec.json.schema_components(_LINES)
     for line in _LINES:
         section = sections[line.__name__]
-        for name, text in _docstrings(line).items():
+        for name, text in docstrings(line).items():
             section["properties"][name]["description"] = text
     # Told apart by `kind` alone: an event is of none of the kinds of the two edges.
     event = sections[AuditEvent.__name__]
@@ -40,20 +39,3 @@ def schema() -> dict[str, Any]:
         "oneOf": [{"$ref": f"#/$defs/{line.__name__}"} for line in _LINES],
         "$defs": sections,
     }
-
-
-def _docstrings(line: type) -> dict[str, str]:
-    """Return what stands below each field in its class."""
-    (definition,) = ast.parse(inspect.getsource(line)).body
-    found: dict[str, str] = {}
-    name = ""
-    for statement in getattr(definition, "body", ()):
-        match statement:
-            case ast.AnnAssign(target=ast.Name(id=field)):
-                name = field
-            case ast.Expr(value=ast.Constant(value=str(text))) if name:
-                found[name] = inspect.cleandoc(text)
-                name = ""
-            case _:
-                name = ""
-    return found

@@ -76,11 +76,11 @@ def transparent() -> str:
     """Return the clients that sign by themselves, and why."""
     rows = [
         (
-            each.title,
+            each.known.title,
             code(each.value),
-            each.why,
+            each.known.why,
             codes(form.value for form in TRANSPARENT_FORMS[each]),
-            "by itself" if each.renews else "none: one key for each run",
+            "by itself" if each.known.renews else "none: one key for each run",
         )
         for each in Transparent
     ]

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from signproxy.config.settings import Settings
+from tools.docs.fields import docstrings
+from tools.docs.settings import structs
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COMMENT = "Generated from the code by `python -m tools.docs`; do not edit."
@@ -24,12 +26,15 @@ def schema() -> dict[str, Any]:
     What one setting demands of another is not in it; `signproxy check-config` knows that as well.
     """
     made = msgspec.json.schema(Settings)
-    sections = made["$defs"]
-    for section in sections.values():
-        if "properties" in section:
-            section["additionalProperties"] = False
-        for name, key in section.get("properties", {}).items():
+    for _, kind in structs("", msgspec.inspect.type_info(Settings)):
+        section = made["$defs"][kind.cls.__name__]
+        section["additionalProperties"] = False
+        words = docstrings(kind.cls)
+        for field in kind.fields:
+            key = section["properties"][field.encode_name]
             # A section's default is told at its own keys.
             if isinstance(key.get("default"), dict):
-                section["properties"][name] = {word: value for word, value in key.items() if word != "default"}
+                del key["default"]
+            if said := words.get(field.name):
+                section["properties"][field.encode_name] = {"description": said, **key}
     return {"$schema": _DIALECT, "$comment": _COMMENT, "title": "Settings of signproxy", **made}

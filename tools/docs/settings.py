@@ -12,6 +12,7 @@ from signproxy.config.difference import effect_of
 from signproxy.config.environment import PREFIX
 from signproxy.config.paths import bare
 from signproxy.config.settings import Settings
+from tools.docs.fields import docstrings
 from tools.docs.markdown import code, table
 
 _INTRODUCTION = """\
@@ -142,47 +143,52 @@ def page() -> str:
     """Return the page."""
     parts = [_INTRODUCTION.replace("{example}", EXAMPLE)]
     root = inspect.type_info(Settings)
-    parts += [_section(path, kind) for path, kind in _structs("", root)]
+    parts += [_section(path, kind) for path, kind in structs("", root)]
     return "\n".join(parts)
 
 
-def _structs(path: str, kind: inspect.Type) -> Iterator[tuple[str, inspect.StructType]]:
-    """Yield each section with its path, in the order of the file."""
+def structs(path: str, kind: inspect.Type) -> Iterator[tuple[str, inspect.StructType]]:
+    """Yield each section below a type with its path, in the order of the file."""
     match bare(kind):
         case inspect.StructType() as struct:
             yield path, struct
             for field in struct.fields:
-                yield from _structs(f"{path}.{field.encode_name}".lstrip("."), field.type)
+                yield from structs(f"{path}.{field.encode_name}".lstrip("."), field.type)
         case inspect.DictType(value_type=value_type):
-            yield from _structs(f"{path}.<name>", value_type)
+            yield from structs(f"{path}.<name>", value_type)
         case inspect.VarTupleType(item_type=item_type):
-            yield from _structs(f"{path}[]", item_type)
+            yield from structs(f"{path}[]", item_type)
         case _:
             pass
 
 
 def _section(path: str, kind: inspect.StructType) -> str:
     heading = f"### {code(path)}\n" if path else "### The top\n"
-    rows = [_row(path, field) for field in kind.fields if not isinstance(bare(field.type), inspect.StructType)]
+    words = docstrings(kind.cls)
+    rows = [
+        _row(path, field, words.get(field.name, ""))
+        for field in kind.fields
+        if not isinstance(bare(field.type), inspect.StructType)
+    ]
     said = (kind.cls.__doc__ or "").strip()
     return "\n".join([heading, f"{said}\n", table(_TITLES, rows) if rows else ""]).rstrip() + "\n"
 
 
-def _row(path: str, field: inspect.Field) -> tuple[str, ...]:
+def _row(path: str, field: inspect.Field, said: str) -> tuple[str, ...]:
     where = f"{path}.{field.encode_name}".lstrip(".")
     return (
         code(field.encode_name),
         _type(field.type),
         _default(field),
         effect_of(where).value,
-        f"{_meaning(field)} {code(_variable(where))}".strip(),
+        f"{_meaning(field, said)} {code(_variable(where))}".strip(),
     )
 
 
-def _meaning(field: inspect.Field) -> str:
-    said = ""
+def _meaning(field: inspect.Field, said: str) -> str:
     kind = field.type
     while isinstance(kind, inspect.Metadata):
+        # A kind of field that several sections have brings its own words.
         said = said or str((kind.extra_json_schema or {}).get("description", ""))
         kind = kind.type
     return said

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from signproxy.cli.terminal import complain, say
 from signproxy.errors import Invalid
-from signproxy.pipeline.progress import Progress
+from signproxy.pipeline.job import Progress
 from tools.sample_data.generate import Size, generate
 
 INVALID = 2

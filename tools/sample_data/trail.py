@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 
-from signproxy.audit.encode import Accepted, LineEncoder
+from signproxy.audit.encode import LineEncoder
 from signproxy.audit.event import AuditEvent
 from signproxy.audit.member import packed
 from signproxy.audit.salvage import seal_orphans
@@ -40,7 +40,7 @@ class Life:
         self._encoder = LineEncoder(boot_id)
         # Sealed where it is written, and moved from there: what is left open by a crash is found there alone.
         self._sink = SegmentSink(SegmentSettings(work, instance, VERSION, "c0ffee", max_seconds=_FOREVER))
-        self._batch: list[Accepted] = []
+        self._batch: list[tuple[int, float, AuditEvent]] = []
         self._since_flush = 0
         # When the last event of each batch was: a segment ends with one of them.
         self._moments: dict[int, float] = {}
@@ -107,7 +107,7 @@ class Life:
         if self._batch:
             seq, at, _ = self._batch[-1]
             self._moments[seq] = at
-            self._sink.write(self._encoder.encode(self._batch), len(self._batch))
+            self._sink.write(b"".join([self._encoder.line(*each) for each in self._batch]), len(self._batch))
             self._since_flush += len(self._batch)
             self._batch.clear()
             if self._since_flush >= _FLUSH:

@@ -35,7 +35,7 @@ class LineEncoder:
         self._second = (-1, "")
 
     def line(self, seq: int, at: float, event: AuditEvent) -> bytes:
-        """Return the line of an event, with its end. One that cannot be written as it is leaves a line all the same.
+        """Return the line of an event, without its end. One that cannot be written as it is leaves a line all the same.
 
         Made as the event is taken, and not by the writer: a thread that encodes keeps the interpreter from the event
         loop for as long as it has work, and every request of that time waits for it.
@@ -45,7 +45,8 @@ class LineEncoder:
             self._second = second, day_and_time = int(at), to_the_second(int(at))
         event.boot_id = self._boot_id
         event.seq = seq
-        event.ts = f"{day_and_time}.{int((at - second) * 1_000_000):06d}Z"
+        # Half the time of an f-string.
+        event.ts = "%s.%06dZ" % (day_and_time, (at - second) * 1_000_000)  # noqa: UP031 - see above
         try:
             if len(event.user_agent) > _SHORT_USER_AGENT:
                 event.user_agent = cut(event.user_agent, MAX_USER_AGENT_BYTES)
@@ -53,8 +54,8 @@ class LineEncoder:
         except _UNENCODABLE:
             line = b""
         if line and len(line) <= _LONG_LINE and line.isascii() and b"\x7f" not in line:
-            return line + b"\n"
-        return harmless_json(self._with_care(event) + b"\n")
+            return line
+        return harmless_json(self._with_care(event))
 
     def _with_care(self, event: AuditEvent) -> bytes:
         encode = self._encode

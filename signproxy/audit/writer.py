@@ -135,7 +135,7 @@ class TrailWriter:
         batch = [queue.popleft() for _ in range(min(len(queue), BATCH_EVENTS))]
         count = self.in_hand = len(batch)
         self.unsafe_since = self.unsafe_since or batch[0][1]
-        lines = b"".join([line for _, _, line in batch])
+        lines = b"\n".join([*[line for _, _, line in batch], b""])
         if not self._until_it_works(lambda: self._sink.write(lines, count), stalls_after=STALL_SECONDS):
             return False
         self.in_hand = 0

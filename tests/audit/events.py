@@ -56,4 +56,4 @@ def decoded(lines: bytes) -> list[AuditEvent]:
 def encoded(boot_id: str, events: Iterable[tuple[int, float, AuditEvent]]) -> bytes:
     """Return the lines of events with their numbers and times, as the trail writes them."""
     encoder = LineEncoder(boot_id)
-    return b"".join([encoder.line(*event) for event in events])
+    return b"".join([encoder.line(*event) + b"\n" for event in events])

@@ -107,7 +107,7 @@ class Life:
         if self._batch:
             seq, at, _ = self._batch[-1]
             self._moments[seq] = at
-            self._sink.write(b"".join([self._encoder.line(*each) for each in self._batch]), len(self._batch))
+            self._sink.write(b"".join([self._encoder.line(*each) + b"\n" for each in self._batch]), len(self._batch))
             self._since_flush += len(self._batch)
             self._batch.clear()
             if self._since_flush >= _FLUSH:

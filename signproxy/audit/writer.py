@@ -11,7 +11,7 @@ from time import monotonic, time
 from signproxy.audit.sink import AuditSink
 from signproxy.telemetry.log import get_logger
 
-GATHERED_EVENTS = 256
+GATHERED_EVENTS = 1_024
 BATCH_SECONDS = 0.05
 """A batch is written when there are this many events, or the first one has this age."""
 BATCH_EVENTS = 4_096

@@ -12,7 +12,7 @@ from signproxy.audit.sink import AuditSink
 from signproxy.telemetry.log import get_logger
 
 GATHERED_EVENTS = 1_024
-BATCH_SECONDS = 0.05
+BATCH_SECONDS = 0.02
 """A batch is written when there are this many events, or the first one has this age."""
 BATCH_EVENTS = 4_096
 """The most in one write; what came while a batch was written goes into the next one."""

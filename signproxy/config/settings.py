@@ -218,7 +218,7 @@ class AuditSettings(msgspec.Struct, frozen=True):
     """What all segments of the directory may take together. With more, none is begun and `on_error` decides; nothing is
     ever deleted to make room. 0: what the disk takes."""
     fsync: AuditFsync = AuditFsync.INTERVAL
-    """`request` waits for the disk with each batch, so that a crash of the machine loses what came in the last 50 ms or
+    """`request` waits for the disk with each batch, so that a crash of the machine loses what came in the last 20 ms or
     so; `interval` once a second."""
     ship: ShipSettings = ShipSettings()
     on_error: OnAuditError = OnAuditError.DENY

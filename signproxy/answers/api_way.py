@@ -15,7 +15,7 @@ from signproxy.answers.reply import Reply
 from signproxy.answers.wire import refusal
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
-from signproxy.gate.judgement import Judgement, PolicyLook, look_at
+from signproxy.gate.judgement import Judgement, PolicyLook, admitted, look_at
 from signproxy.gate.lease import Lease
 from signproxy.gate.limits import Limits
 from signproxy.gate.order import Judge
@@ -156,6 +156,11 @@ class ApiWay(ABC):
         state = gate.state
         self.look = look_at(state)
         return state
+
+    def admitted(self, subject: Subject | None, asked: AskedFor, catalog: str) -> Judgement:
+        """Return that the policy which was looked at last lets the call be made."""
+        assert self.look is not None  # noqa: S101 - nothing is admitted unseen
+        return admitted(self.look, subject, asked, catalog)
 
     def finish(self, reply: Reply) -> Reply:
         """Return an answer as it goes out: late, where its request came early."""

@@ -98,7 +98,7 @@ class Reply(web.StreamResponse):
 
 
 def _status_line(status: int) -> str:
-    """Return the line of a status that only an upstream gives; the words mean nothing to anybody."""
+    """Return the line of a status that only an upstream gives; the words mean nothing to a client."""
     try:
         return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
     except ValueError:

@@ -66,7 +66,7 @@ def fault_of(error: Exception) -> UpstreamFault:
 
 
 _AWAY = frozenset({429, 502, 503, 504})
-"""What an upstream answers, or a proxy in its place, that is not there for anybody at the moment."""
+"""What an upstream answers, or a proxy in its place, that is not there for any caller at the moment."""
 
 
 def reason_of_status(status: int) -> Reason:

@@ -45,7 +45,7 @@ from signproxy.facade.call_scope import check_call
 from signproxy.facade.facade import Facade
 from signproxy.gate import work
 from signproxy.gate.calls import CallPlace, admit_call
-from signproxy.gate.judgement import Judgement, admitted, look_at
+from signproxy.gate.judgement import Judgement
 from signproxy.gate.order import STATE_UNKNOWN
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor
@@ -198,7 +198,7 @@ class CallWay(ApiWay):
                 # Of the table as it was before: another may have its name once the answer is there.
                 dropped = await seen.removable(asking)
         self._admitted = replace(asking, dropped=dropped, chosen=bool(read.chosen), before=before)
-        return admitted(self.look or look_at(state), subject, asked, catalog.name)
+        return self.admitted(subject, asked, catalog.name)
 
     async def serve(self, judgement: Judgement, outcome: Outcome) -> Reply:
         """Make the call, and answer with what becomes of it. Raise Refused."""

@@ -25,7 +25,7 @@ from signproxy.facade.facade import Facade
 from signproxy.facade.grants import signs
 from signproxy.gate.calls import known_catalog
 from signproxy.gate.gate import Gate
-from signproxy.gate.judgement import Judgement, admitted, look_at
+from signproxy.gate.judgement import Judgement
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.identity.authenticator import Authenticator
@@ -83,9 +83,8 @@ class ConfigWay(ApiWay):
     def judge(self, subject: Subject | None, asked: AskedFor) -> Judgement:
         """Say whether the caller may know of the catalog. Raise Refused."""
         assert subject is not None  # noqa: S101 - a caller of this way has shown a token
-        state = self.policy_of(self.rooms.gate)
-        self._catalog = known_catalog(state, subject, asked.address)
-        return admitted(look_at(state), subject, asked, self._catalog.name)
+        self._catalog = known_catalog(self.policy_of(self.rooms.gate), subject, asked.address)
+        return self.admitted(subject, asked, self._catalog.name)
 
     async def serve(self, judgement: Judgement, outcome: Outcome) -> Reply:
         """Answer with the configuration. Raise Refused."""

@@ -20,7 +20,7 @@ from signproxy.catalog.upstreams import Bound, Upstreams
 from signproxy.errors import Reason, Refused
 from signproxy.facade.facade import Facade
 from signproxy.facade.token_callers import TokenCaller
-from signproxy.gate.judgement import Judgement, admitted, look_at
+from signproxy.gate.judgement import Judgement
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.identity.authenticator import Authenticator
@@ -57,7 +57,7 @@ class TokenWay(ApiWay):
 
     async def ask(self, _subject: Subject | None) -> AskedFor:
         """Read what is shown for a token. Raise Refused."""
-        bound = _upstream_of(self.rooms.gate.state, self.rooms.upstreams, self.address)
+        bound = _upstream_of(self.policy_of(self.rooms.gate), self.rooms.upstreams, self.address)
         if bound is None:
             raise Refused(Reason.ROUTE_UNKNOWN, "no upstream gives tokens here")
         self._bound = bound
@@ -69,7 +69,7 @@ class TokenWay(ApiWay):
         """Say whose token is shown, if it is one that is accepted here, and refuse what may not be exchanged."""
         caller = TokenCaller(self.parsed.headers.get("Authorization", ""), self._content)
         subject = await caller.subject(self.rooms.authenticator)
-        judged = admitted(look_at(self.rooms.gate.state), subject, asked, asked.catalog)
+        judged = self.admitted(subject, asked, asked.catalog)
         try:
             caller.check()
         except Refused as refused:

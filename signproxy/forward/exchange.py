@@ -116,7 +116,7 @@ class Exchange:
             repeatable = False
         self._channel = channel
         if sent and self._client.closed:
-            # It went away before anybody watched.
+            # It went away before it was watched.
             raise self._fault(_Silent())
         try:
             if not sent:

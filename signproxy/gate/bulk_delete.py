@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import Passed, RefusedKey, Together
 from signproxy.gate.judgement import Attempt, Denied
-from signproxy.gate.observing import OBSERVABLE
+from signproxy.gate.observing import is_excused
 from signproxy.gate.turns import in_pieces
 from signproxy.model import Allow, Deny
 from signproxy.policy.catalog import Catalog, Overlap
@@ -61,13 +61,13 @@ async def judge_bulk(attempt: Attempt, forwardable: Forwardable, judge: JudgeKey
     refused = [(key, verdict) for key, verdict in verdicts if isinstance(verdict, Deny)]
     if refused:
         attempt.deny = denial = refused[0][1]
-        excused = OBSERVABLE | {Reason.KEY_TOO_LONG}
-        attempt.beyond = next((each for _, each in refused if each.reason not in excused), None)
+        others = [each for _, each in refused if each.reason is not Reason.KEY_TOO_LONG]
+        attempt.beyond = next((each for each in others if not is_excused(attempt.subject, each)), None)
         if not allowed:
             raise Denied(denial)
         if denial.reason is Reason.KEY_TOO_LONG:
             # No policy grants it, so there is nothing to observe: it is told of the keys of observed callers, too.
-            attempt.deny = next((each for _, each in refused if each.reason is not Reason.KEY_TOO_LONG), None)
+            attempt.deny = next(iter(others), None)
     _, attempt.catalog, attempt.table_uuid = allowed[0][1]
     allow = _together([verdict.allow for _, verdict in allowed])
     if not refused:

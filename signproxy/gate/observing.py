@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from signproxy.errors import Reason, Refused
 from signproxy.gate.forwarded import Observed, Passed
 from signproxy.gate.judgement import Attempt, Denied, denial_of
-from signproxy.model import Allow
+from signproxy.gate.scope import check_carried
+from signproxy.model import Allow, Deny, Subject
 from signproxy.s3.forwarded import classify_forwarded, key_check
 from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 
@@ -48,19 +49,41 @@ OBSERVABLE = frozenset(
 known, and what could not be found out."""
 
 
+def is_excused(subject: Subject, denial: Deny) -> bool:
+    """Whether a refusal is one that a caller who is only observed is spared.
+
+    What is shown with a scope reaches no further for that: where nothing is known to lie in the scope, it is refused.
+    """
+    if denial.reason not in OBSERVABLE:
+        return False
+    if not subject.caller.scopes:
+        return True
+    judged = denial.table or denial.volume
+    if judged is None:
+        return False
+    try:
+        check_carried(subject.caller, judged)
+    except Refused:
+        return False
+    return True
+
+
 def observed(attempt: Attempt, refused: Refused) -> Passed:
     """Let pass what the policy refuses to a caller that is only observed, if it is well-formed.
 
     Raise Refused for every other caller, and for what cannot be let pass.
     """
-    if refused.reason not in OBSERVABLE or attempt.beyond is not None or not _is_observed(attempt):
-        raise refused
     denial = denial_of(refused)
+    if not is_excused(attempt.subject, denial) or attempt.beyond is not None or not _is_observed(attempt):
+        raise refused
     if isinstance(refused, Denied):
         # What it would have been refused for is told, even if it turns out not to be well-formed.
         attempt.deny = denial
     storage = attempt.reached[0].storage
     forwardable = classify_forwarded(storage, attempt.wire, _OPEN_RULES)
+    if forwardable.request.copy_source is not None and attempt.subject.caller.scopes:
+        # What is copied was not judged, and may lie outside of the scope.
+        raise refused
     check = key_check(storage, _OPEN_RULES.keys)
     for key in forwardable.request.delete_keys:
         check(key)

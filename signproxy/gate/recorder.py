@@ -127,7 +127,7 @@ class Recorder:
             _say_what_was_asked(event, judgement.asked)
         event_id = ""
         if judgement.subject is None:
-            # The caller is not known yet: anyone could fill the disk, so these have a budget of their own.
+            # The caller is not known yet: any client could fill the disk, so these have a budget of their own.
             self._trail.accept_anonymous(event)
         elif lease.event is not None or reason is not Reason.AUDIT_UNAVAILABLE:
             # The trail itself keeps count of the requests that it turned away.

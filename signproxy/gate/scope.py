@@ -11,7 +11,7 @@ from signproxy.s3.request import S3Request
 
 
 def check_target(scope: TableScope, catalog: Catalog, target: Target) -> None:
-    """Refuse a route that names another table, before anybody is asked for it."""
+    """Refuse a route that names another table, before any upstream is asked for it."""
     if isinstance(target, NamedTable):
         check_name(scope, catalog, target.namespace, target.name)
 

@@ -9,7 +9,7 @@ import pytest
 
 from signproxy.errors import Check, Reason, Refused
 from signproxy.gate.explain import explain
-from signproxy.gate.forwarded import BucketsShown, StoreBucket
+from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.request import AskedFor
 from signproxy.model import Ceiling, KeyScope, Subject, TableId, TableScope, VolumeId
 from signproxy.s3.forward_wire import ForwardWire
@@ -371,6 +371,39 @@ async def test_an_observed_caller_is_served_and_recorded(asked: ForwardWire, rea
     assert passed.refused == ()
     # The same caller, enforced.
     assert await site.reason(asked, "reader") is reason
+
+
+@pytest.mark.parametrize(
+    "asked",
+    (
+        wire(key="elsewhere/a"),
+        wire(key="wh/t2/data/x"),
+        wire("PUT", key="stage/a"),
+        wire(query="list-type=2"),
+        wire(query="versioning"),
+        wire("PUT", key="stage/a//b"),
+        wire("PUT", key=f"{T1}/../x"),
+        wire("HEAD", "raw"),
+        wire("PUT", key=T1, x_amz_copy_source="/my-bucket/wh/hidden/a"),
+        delete("elsewhere/a"),
+        delete("wh/t1/data/a", "elsewhere/a"),
+    ),
+)
+async def test_a_scope_holds_for_an_observed_caller(asked: ForwardWire) -> None:
+    """A key for one table would open every other one, and what belongs to none, to a caller that is only watched."""
+    site = Site()
+    limited = Subject.of(caller("watched", key=KeyScope("lake", "ns", "t1")))
+    assert (await site.judge(asked, limited)).refused is not None
+
+
+async def test_within_its_scope_a_caller_is_observed() -> None:
+    """A job that was given a key for its table would fail on the day that it is only to be watched."""
+    site = Site()
+    limited = Subject.of(caller("watched", key=KeyScope("lake", "ns", "t1")))
+    judged = await site.judge(wire("PUT", key=T1), limited)
+    assert isinstance(judged.passed, Passed)
+    assert judged.passed.observed is not None
+    assert judged.passed.observed.reason is Reason.NO_WRITE_DATA
 
 
 async def test_what_the_policy_allows_is_not_observed() -> None:

@@ -13,7 +13,6 @@ from tests.inventory.learned_rig import Site, facts, policy
 KEY = "wh/orders/data/f"
 
 DECLARED = 'tables: [{namespace: sales, name: fixed, location: "s3://lake/wh/fixed/place"}]'
-AWAY = 'storages: [away], roots: ["s3://away"], remote_signing: true, tables: upstream'
 
 
 def _reason(refusal: SightingRefusal | None) -> Reason | None:

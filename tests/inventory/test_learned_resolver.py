@@ -522,10 +522,6 @@ async def test_the_source_of_a_copy_is_asked_for_like_a_table() -> None:
 # Places that are shared.
 
 
-async def _both(site: Site, key: str, table: str | None, who: str, **asked: str) -> Reason:
-    return await site.reason(key, table, who, **asked)
-
-
 @pytest.mark.parametrize("route", ("lent", "secret", None))
 async def test_where_locations_overlap_all_owners_must_allow(route: str | None) -> None:
     """Registering a victim's directory as one's own table would else be all that it takes."""

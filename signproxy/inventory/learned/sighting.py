@@ -1,4 +1,4 @@
-"""Name what was seen of a table in an upstream's answers, before anybody believes it."""
+"""Name what was seen of a table in an upstream's answers, before it is believed."""
 
 from __future__ import annotations
 

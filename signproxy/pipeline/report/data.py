@@ -149,7 +149,7 @@ class GrantUse(msgspec.Struct, frozen=True, kw_only=True):
     median_entitled: float = 0.0
     median_used: float = 0.0
     states: Mapping[str, int] = {}
-    """Grants by whether anybody uses them."""
+    """Grants by whether they are used."""
     withdrawable: int = 0
 
 

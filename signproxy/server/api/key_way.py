@@ -20,7 +20,7 @@ from signproxy.answers.wire import NO_STORE, answer
 from signproxy.audit.event import rfc3339
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
-from signproxy.gate.judgement import Judgement, admitted, look_at
+from signproxy.gate.judgement import Judgement
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.identity.authenticator import Authenticator
@@ -110,7 +110,6 @@ class KeyWay(ApiWay):
         assert subject is not None  # noqa: S101 - a caller of this way has shown a token
         gate, held = self.rooms.gate, subject.caller.scope
         state, catalog = self.policy_of(gate), asked.catalog
-        look = look_at(state)
         self._scope = scope = self._limited(state, subject, asked)
         tables = [] if held is None else [TableId(held.catalog, held.namespace, held.name)]
         if scope is not None:
@@ -120,7 +119,7 @@ class KeyWay(ApiWay):
         for table in tables:
             # Of a table of which the upstream keeps rows or columns from the caller, no key.
             await gate.check_restrictions(subject, asked.bearer, table)
-        return admitted(look, subject, asked, catalog)
+        return self.admitted(subject, asked, catalog)
 
     def serve(self, judgement: Judgement, outcome: Outcome) -> Reply:
         """Issue the key. Raise Refused."""

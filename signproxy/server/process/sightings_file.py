@@ -1,4 +1,4 @@
-"""Keep on disk which table was first seen where, sealed, so that a restart does not make every place anybody's again.
+"""Keep on disk which table was first seen where, sealed, so that a restart does not make every place free again.
 
 The file is a list of sealed lines that only grows, and is written anew now and then. Several processes write to one
 file; a lock beside it keeps them apart. What a seal does not show is that a whole line is missing, or that all of the

@@ -1,4 +1,4 @@
-"""Keep the segments of a worker: seal what former processes left, and ship what is sealed, if anybody wants it.
+"""Keep the segments of a worker: seal what former processes left, and ship what is sealed, where that is switched on.
 
 Where the trail goes to a file or to standard output there is nothing of that to do.
 """

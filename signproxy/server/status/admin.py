@@ -1,7 +1,7 @@
 """Serve health, metrics and status to kubelet, Prometheus and the operator, on a listener of their own.
 
-Nothing here changes anything, is logged as a request, or is audited. Probes and metrics are for anybody who reaches
-the listener, so they name no caller, no table and no file; what went wrong in words is for those who may see `/status`:
+Nothing here changes anything, is logged as a request, or is audited. Probes and metrics are for every client of the
+listener, so they name no caller, no table and no file; what went wrong in words is for those who may see `/status`:
 the operator at the machine, and no other by accident. A connection from loopback is not proof enough by itself. A page
 of a foreign site can have the operator's browser ask loopback addresses, under a name that it resolves itself (DNS
 rebinding) or as a request of its own; and a service mesh hands every request from outside on from a loopback address.
@@ -69,7 +69,7 @@ def _is_unix(connection: object) -> bool:
 
 
 def _is_loopback_host(hosts: list[str]) -> bool:
-    """Whether there is one Host, and it names this machine without asking anybody."""
+    """Whether there is one Host, and it names this machine without asking a name server."""
     if len(hosts) != 1:
         return False
     host, bracket, rest = hosts[0].partition("]")
@@ -227,7 +227,7 @@ class AdminHandler:
     async def _report(self) -> FleetReport | None:
         """Return how the workers are, or were a moment ago; None where that is not known."""
         if self._asking is None:
-            # One question for all who ask at the time: anybody can send probes.
+            # One question for all who ask at the time: every client can send probes.
             self._asking = asyncio.get_running_loop().create_task(self._fleet())
             self._asking.add_done_callback(self._answered)
         await asyncio.wait((self._asking,), timeout=REPORT_SECONDS)

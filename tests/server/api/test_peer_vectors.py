@@ -14,7 +14,6 @@ from signproxy.errors import Reason
 from tests.product import HOST, SIGN_T1, Product
 
 PATH_STYLE = "https://s3.us-west-2.amazonaws.com/my-bucket"
-GLOBAL = "https://my-bucket.s3.amazonaws.com"
 
 # Tables of these vectors, besides those of the product: a location of one level, dotted buckets, odd characters.
 POLICY = """

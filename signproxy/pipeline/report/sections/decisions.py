@@ -115,9 +115,7 @@ def rights(data: ReportData) -> Section:
         "Principal:name, Way:text, Granted, Held at once, Used, Beyond what was asked",
         map(msgspec.structs.astuple, rights.reaches),
     )
-    grants_twin = twin(
-        "grants", "Grants by whether anybody uses them", "State:text, Grants", sorted(rights.states.items())
-    )
+    grants_twin = twin("grants", "Grants by whether they are used", "State:text, Grants", sorted(rights.states.items()))
     drawings = [ReachBars("reach", part.title, lead, rights.reaches)] if rights.reaches else []
     return part.saying(lead, drawings, reach, grants_twin)
 

@@ -1,4 +1,4 @@
-"""Stand between clients and a store, and write down each request that a client sends. Run as a script, it is the relay.
+"""Stand between clients and a store, and write down each request that a client sends. Run as a module, it is the relay.
 
 Catalogs talk to the store themselves, with keys of their own: what passes here is the clients' alone.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.e2e.stores.process import listens
+from tests.e2e.stores.process import Server, free_ports, listens
 
 _HEAD_LIMIT = 256 * 1024
 _PIECE = 64 * 1024
@@ -75,13 +75,10 @@ class Relay:
 @contextmanager
 def run_relay(directory: Path, target: int) -> Iterator[Relay]:
     """Run a relay to a port on loopback until the block ends."""
-    # As a script, this file does not see the package that it is part of.
-    from tests.e2e.stores.process import Server, free_ports
-
     record = directory / "requests.ndjson"
     record.touch()
     (port,) = free_ports(1)
-    server = Server("relay", (sys.executable, __file__, str(port), str(target), str(record)), directory)
+    server = Server.of_module("relay", __name__, (str(port), str(target), str(record)), directory)
     try:
         server.wait_until(lambda: listens(port))
         yield Relay(port, record)

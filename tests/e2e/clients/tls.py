@@ -1,4 +1,4 @@
-"""Put TLS before a store: over https, SDKs send other uploads than over http. Run as a script, it is the relay."""
+"""Put TLS before a store: over https, SDKs send other uploads than over http. Run as a module, it is the front."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.e2e.stores.process import listens
+from tests.e2e.stores.process import Server, free_ports, listens
 
 _READ = 64 * 1024
 
@@ -42,13 +42,10 @@ class TlsFront:
 @contextmanager
 def run_tls_front(directory: Path, target: int) -> Iterator[TlsFront]:
     """Run a front for a port on loopback until the block ends."""
-    # As a script, this file does not see the package that it is part of.
-    from tests.e2e.stores.process import Server, free_ports
-
     certificate = directory / "tls.pem"
     certificate.write_bytes(_self_signed())
     (port,) = free_ports(1)
-    server = Server("tls-front", (sys.executable, __file__, str(certificate), str(port), str(target)), directory)
+    server = Server.of_module("tls-front", __name__, (str(certificate), str(port), str(target)), directory)
     try:
         server.wait_until(lambda: listens(port))
         yield TlsFront(port, certificate)

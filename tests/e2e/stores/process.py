@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -18,6 +19,7 @@ STOP_TIMEOUT = 10.0
 """Seconds that a server may take to end before it is killed; nothing that it keeps is read again."""
 
 _LOG_SHOWN = 6000
+_REPOSITORY = Path(__file__).parents[3]
 
 
 class ServerFailed(Exception):
@@ -42,6 +44,13 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    @classmethod
+    def of_module(cls, name: str, module: str, arguments: Sequence[str], directory: Path) -> Server:
+        """Run a module of the tests, which finds its package whatever directory it runs in."""
+        command = (sys.executable, "-m", module, *arguments)
+        searched = (str(_REPOSITORY), os.environ.get("PYTHONPATH", ""))
+        return cls(name, command, directory, env={"PYTHONPATH": os.pathsep.join(filter(None, searched))})
 
     @property
     def pid(self) -> int:

@@ -19,7 +19,6 @@ MODULES = (
     "policy/admission",
     "policy/containment",
     "policy/decide",
-    "policy/metadata",
     "policy/state",
     "s3/canonical",
     "s3/classify",

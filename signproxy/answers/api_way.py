@@ -11,8 +11,7 @@ import msgspec
 from aiohttp import web
 
 from signproxy.answers.bodies import FOR_TOO_MUCH
-from signproxy.answers.reply import Reply
-from signproxy.answers.wire import refusal
+from signproxy.answers.reply import Reply, refusal
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement, PolicyLook, admitted, look_at

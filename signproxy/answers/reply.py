@@ -1,6 +1,6 @@
-"""Answer with one write: a response whose bytes are complete before aiohttp sees it.
+"""Answer with one write: a response whose bytes are complete before aiohttp sees it, as the specification has it.
 
-`web.Response` costs a third of a signature in header bookkeeping. This class writes head and body itself, and
+`web.Response` costs a third of a signature in header bookkeeping. `Reply` writes head and body itself, and
 therefore owns what aiohttp would have done: keep-alive, the date, and that no reflected text can end a line.
 """
 
@@ -12,10 +12,14 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+import msgspec
 from aiohttp import HttpVersion11, web
 
+from signproxy.errors import Reason, Refused
+from signproxy.s3.codes import Worded
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from aiohttp.abc import AbstractStreamWriter
 
@@ -38,6 +42,28 @@ _WITHOUT_CONTENT = frozenset({204, 304})
 _CLOSE = "Connection: close\r\n\r\n"
 _END = "\r\n"
 _STATUS_LINES = {status: f"HTTP/1.1 {status} {reason}\r\n" for status, reason in _REASONS.items()}
+_encode = msgspec.json.Encoder().encode
+
+JSON = "Content-Type: application/json\r\n"
+NO_CACHE = "Cache-Control: no-cache\r\n"
+NO_STORE = "Cache-Control: no-store\r\n"
+PRIVATE = "Cache-Control: private\r\n"
+"""Iceberg 1.12 keeps an answer for 30 s on this value in any spelling, without looking at principal or table."""
+
+# Iceberg Java repeats a sign call only after 429, or 503 with Retry-After. A fault of our own is not repeated.
+_RETRY = {
+    Reason.KEYS_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.CREDENTIALS_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.AUDIT_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.RATE_LIMITED: "Retry-After: 1\r\n",
+    Reason.IN_FLIGHT_LIMITED: "Retry-After: 1\r\n",
+    Reason.OVERLOADED: "Retry-After: 1\r\n",
+    Reason.UPSTREAM_BUSY: "Retry-After: 1\r\n",
+    # Iceberg Java asks five times: a catalog that restarts has half a minute.
+    Reason.UPSTREAM_UNAVAILABLE: "Retry-After: 5\r\n",
+    Reason.UPSTREAM_FAILED: "Retry-After: 5\r\n",
+    Reason.INVENTORY_MISSING: "Retry-After: 5\r\n",
+}
 
 
 class Reply(web.StreamResponse):
@@ -95,6 +121,35 @@ class Reply(web.StreamResponse):
         await self._writer.write(self.whole())
         for piece in self._pieces:
             await self._writer.write(piece)
+
+
+def answer(value: object, request_id: str, cache: str = NO_CACHE) -> Reply:
+    """Return a 200 with a JSON body. The spelling of the header names is part of the contract."""
+    return Reply(200, f"{JSON}{cache}X-Request-ID: {request_id}\r\n", _encode(value))
+
+
+def lines_of(headers: Iterable[tuple[str, str]], request_id: str, cache: str = NO_CACHE) -> str:
+    """Return the head of an answer that is passed on; no cache on the way may keep what belongs to one caller."""
+    return f"{''.join(f'{name}: {value}' + _END for name, value in headers)}{cache}X-Request-ID: {request_id}\r\n"
+
+
+def refusal(refused: Refused, request_id: str) -> Reply:
+    """Return the error of a refusal: what the caller may know, never the operator's detail."""
+    reason, spec = refused.reason, refused.reason.value
+    message = refused.words if isinstance(refused, Worded) else spec.message
+    error = {"message": message, "type": spec.type, "code": spec.status, "request_id": request_id}
+    lines = f"{JSON}{NO_CACHE}X-Request-ID: {request_id}\r\n{_RETRY.get(reason, '')}"
+    if spec.status == 401:
+        lines += 'WWW-Authenticate: Bearer realm="signproxy"\r\n'
+    # What is left of an oversized or late body is not read, so the connection cannot go on.
+    close = reason in (Reason.BODY_TOO_LARGE, Reason.BODY_TIMEOUT)
+    return Reply(spec.status, lines, _encode({"error": error}), close=close)
+
+
+def not_http() -> Reply:
+    """Return the answer to bytes that are no request; they have no id either."""
+    error = {"message": "Not a well-formed HTTP request", "type": "BadRequestException", "code": 400}
+    return Reply(400, f"{JSON}{NO_CACHE}", _encode({"error": error}), close=True)
 
 
 def _status_line(status: int) -> str:

@@ -6,8 +6,7 @@ import time
 from functools import partial
 from typing import NamedTuple, assert_never
 
-from signproxy.answers import wire
-from signproxy.answers.reply import Reply
+from signproxy.answers.reply import Reply, lines_of
 from signproxy.audit.event import Verdict
 from signproxy.catalog.answer import plain_answer
 from signproxy.catalog.call import AnswerChange, CallKind
@@ -157,7 +156,7 @@ class CallAnswers(NamedTuple):
         reason = Reason.LOCATION_CONFLICT if created.staged else Reason.TABLE_NOT_SERVED
         outcome.status, outcome.detail = reason.status, _unbelieved(refusal)
         outcome.verdict, outcome.reason = Verdict.DENY, reason
-        return wire.refusal(Refused(reason), asking.request.request_id)
+        return refusal(Refused(reason), asking.request.request_id)
 
     async def _commit(
         self, asking: AdmittedCall, answer: UpstreamAnswer, content: bytes, asked_at: float, outcome: Outcome
@@ -222,7 +221,7 @@ class CallAnswers(NamedTuple):
         own = marked(etag, asking.variant) if etag else None
         if own is not None:
             headers.append(("ETag", own))
-        return Reply(answer.status, wire.lines_of(headers, asking.request.request_id), content, pieces=pieces)
+        return Reply(answer.status, lines_of(headers, asking.request.request_id), content, pieces=pieces)
 
 
 def _unbelieved(refusal: SightingRefusal | None) -> str:

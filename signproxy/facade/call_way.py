@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from signproxy.answers.api_way import ApiWay
 from signproxy.answers.bodies import MAX_CALL, Arriving, read_whole
-from signproxy.answers.reply import Reply
-from signproxy.answers.wire import JSON, lines_of
+from signproxy.answers.reply import JSON, Reply, lines_of
 from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.call_body import (
     CallBody,

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from signproxy.answers.api_way import ApiWay
-from signproxy.answers.reply import Reply
-from signproxy.answers.wire import JSON, answer, lines_of
+from signproxy.answers.reply import JSON, Reply, answer, lines_of
 from signproxy.audit.event import Kind
 from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.config_answer import client_config, config_answer

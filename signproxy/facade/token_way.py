@@ -8,8 +8,7 @@ import msgspec
 
 from signproxy.answers.api_way import ApiWay
 from signproxy.answers.bodies import MAX_TOKEN_REQUEST, read_whole
-from signproxy.answers.reply import Reply
-from signproxy.answers.wire import JSON, NO_STORE, lines_of
+from signproxy.answers.reply import JSON, NO_STORE, Reply, lines_of
 from signproxy.catalog.answer import plain_answer
 from signproxy.catalog.call import CallKind
 from signproxy.catalog.travel import back, question_headers

@@ -10,8 +10,7 @@ import msgspec
 from signproxy.errors import Reason
 from signproxy.model import Allow, Ceiling, Deny, Subject, TableId
 from signproxy.policy.catalog import Catalog, Overlap, TableBinding
-from signproxy.policy.containment import addressed, contains_key, contains_prefix
-from signproxy.policy.metadata import refuse_key, refuse_prefix
+from signproxy.policy.containment import addressed, contains_key, contains_prefix, refuse_key, refuse_prefix
 from signproxy.policy.privileges import names_of
 from signproxy.policy.rights import (
     NO_RIGHTS,

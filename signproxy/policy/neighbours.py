@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import msgspec
 
 from signproxy.policy.catalog import Catalog
-from signproxy.policy.metadata import PROTECTED_NAMES
+from signproxy.policy.containment import PROTECTED_NAMES
 from signproxy.policy.volume import Volume, Volumes
 from signproxy.s3.key import MAX_KEY_BYTES
 from signproxy.s3.operation import Operation

@@ -12,11 +12,11 @@ from signproxy.s3.header_rules import Context
 from signproxy.s3.headers import UNSIGNED_PAYLOAD, plan_for, read_headers
 from signproxy.s3.key import check_key, check_prefix
 from signproxy.s3.operation import Operation
-from signproxy.s3.operations import COPIES, Level, find_operation
+from signproxy.s3.operations import BARE, COPIES, Level, find_operation
 from signproxy.s3.query import parse_query
 from signproxy.s3.request import BulkRequest, S3Request, WireRequest
 from signproxy.s3.storage import AddressedOrigin, EndpointIndex, Storage
-from signproxy.s3.uri import decode_once, is_canonical, split_plain, split_uri
+from signproxy.s3.uri import PLAIN, PLAIN_LENGTH, decode_once, is_canonical, split_uri
 
 _NO_PARAMETERS: dict[str, str] = {}
 
@@ -31,8 +31,8 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
     The steps follow the order of `errors.Check`: endpoint, uri, operation, headers, body.
     """
     uri = wire.uri
-    plain = split_plain(uri)
-    spelled, raw_path, raw_query = split_uri(uri) if plain is None else (*plain, None)
+    plain = PLAIN.fullmatch(uri) if len(uri) <= PLAIN_LENGTH else None
+    spelled, raw_path, raw_query = split_uri(uri) if plain is None else (plain[1], plain[2], None)
     if raw_query == "":
         # A mark with nothing behind it asks for nothing: it is signed, and sent, without.
         uri, raw_query = uri[:-1], None
@@ -47,7 +47,7 @@ def classify(endpoints: EndpointIndex, wire: WireRequest) -> S3Request:
     prefix = query = ""
     if plain is not None and raw_key:
         key, path = raw_key, raw_path
-        operation = find_operation(wire.method, level, _NO_PARAMETERS, storage.opt_ins)
+        operation = BARE.get(wire.method) or find_operation(wire.method, level, _NO_PARAMETERS, storage.opt_ins)
     else:
         parameters = _NO_PARAMETERS if raw_query is None else parse_query(raw_query)
         key = decode_once(raw_key)

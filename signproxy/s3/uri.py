@@ -24,19 +24,14 @@ _URI = re.compile(
 )
 
 
-# Nearly every URI of an engine: nothing escaped, no query, no segment that is empty or begins with a dot.
-_PLAIN = re.compile(r"(https?://[a-z0-9.\-]++(?::[0-9]{1,5})?)((?:/[A-Za-z0-9\-_~][A-Za-z0-9\-._~]*+)++)")
-_PLAIN_LENGTH = 1024
+PLAIN = re.compile(r"(https?://[a-z0-9.\-]++(?::[0-9]{1,5})?)((?:/[A-Za-z0-9\-_~][A-Za-z0-9\-._~]*+)++)")
+"""Nearly every URI of an engine: nothing escaped, no query, no segment that is empty or begins with a dot.
 
-
-def split_plain(uri: str) -> tuple[str, str] | None:
-    """Return origin and path of a plain URI, or None for any other.
-
-    What is plain would pass `split_uri` the same way, is its own canonical form, needs no decoding, and holds a key
-    that `check_key` lets pass: one match stands for four.
-    """
-    match = _PLAIN.fullmatch(uri) if len(uri) <= _PLAIN_LENGTH else None
-    return None if match is None else (match[1], match[2])
+What it matches `split_uri` would split into the same origin and path, is its own canonical form, needs no decoding,
+and holds a key that `check_key` lets pass: one match stands for four.
+"""
+PLAIN_LENGTH = 1024
+"""The most of it that is matched."""
 
 
 def split_uri(uri: str) -> tuple[str, str, str | None]:

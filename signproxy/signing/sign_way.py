@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from signproxy.answers.api_way import ApiWay
 from signproxy.answers.bodies import MAX_BULK_MESSAGE, MAX_MESSAGE, read_whole
-from signproxy.answers.reply import Reply
-from signproxy.answers.wire import NO_CACHE, PRIVATE, answer
+from signproxy.answers.reply import NO_CACHE, PRIVATE, Reply, answer
 from signproxy.audit.event import rfc3339
 from signproxy.catalog.carried import Carried, read_carried
 from signproxy.credentials.store import CredentialStore

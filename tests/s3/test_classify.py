@@ -40,6 +40,12 @@ def test_everything_of_a_plain_read_is_in_its_place() -> None:
     )
 
 
+def test_a_plain_key_is_as_long_as_a_key_may_be() -> None:
+    """What is read at one look would else be signed however long it is, and cut or refused by the store."""
+    assert accepted(wire("GET", f"{AWS_HOST}/{'a' * 1024}")).key == "a" * 1024
+    assert outcome(wire("GET", f"{AWS_HOST}/{'a' * 1025}")) is Reason.KEY_TOO_LONG
+
+
 _CANONICAL = [
     # (uri, key, canonical path, canonical query)
     (f"{AWS_HOST}/a/b", "a/b", "/a/b", ""),

@@ -17,7 +17,7 @@ from signproxy.s3.canonical import canonical_path
 from signproxy.s3.key import check_key
 from signproxy.s3.request import S3Request
 from signproxy.s3.storage import EndpointIndex, S3Endpoint, Storage, StorageKind, Style, aws_endpoints
-from signproxy.s3.uri import decode_once, is_canonical, split_plain, split_uri
+from signproxy.s3.uri import PLAIN, decode_once, is_canonical, split_uri
 from tests.s3.world import outcome, wire
 
 PATH = (Style.PATH,)
@@ -398,14 +398,15 @@ _PIECES = st.lists(
 def test_what_is_plain_needs_none_of_the_other_looks(path: str) -> None:
     """One match stands for grammar, decoding, key rules and canonical form; so it must imply each of them."""
     uri = f"https://s3.us-west-2.amazonaws.com{path}"
-    plain = split_plain(uri)
+    plain = PLAIN.fullmatch(uri)
     if plain is None:
         return
-    assert split_uri(uri) == (*plain, None)
-    assert decode_once(plain[1]) == plain[1]
-    assert is_canonical(plain[1])
-    assert canonical_path(plain[1]) == plain[1]
-    check_key(plain[1][1:])
+    origin, key = plain.groups()
+    assert split_uri(uri) == (origin, key, None)
+    assert decode_once(key) == key
+    assert is_canonical(key)
+    assert canonical_path(key) == key
+    check_key(key[1:])
 
 
 _PLAIN_PATHS = [
@@ -430,14 +431,7 @@ _PLAIN_PATHS = [
 @pytest.mark.parametrize(("path", "plain"), _PLAIN_PATHS)
 def test_plain_is_what_engines_write(path: str, plain: bool) -> None:
     """If nothing were plain, the quick way would be dead code; if too much, it would be a hole."""
-    assert (split_plain(f"https://s3.us-west-2.amazonaws.com{path}") is not None) is plain
-
-
-def test_a_plain_uri_is_short_enough_for_its_key() -> None:
-    """The length of the key is not looked at again."""
-    base = "https://s3.us-west-2.amazonaws.com/"
-    assert split_plain(base + "a" * (1024 - len(base))) is not None
-    assert split_plain(base + "a" * (1025 - len(base))) is None
+    assert (PLAIN.fullmatch(f"https://s3.us-west-2.amazonaws.com{path}") is not None) is plain
 
 
 @given(st.text(alphabet="aZ09-._~/%=+ \u00e9", max_size=30))

@@ -9,8 +9,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from aiohttp import web
 
-from signproxy.answers.reply import Reply
-from signproxy.answers.wire import not_http
+from signproxy.answers.reply import Reply, not_http
 from signproxy.gate.begun import Waiting
 from signproxy.gate.limits import Limits
 from signproxy.server.api.direct import DirectConnection

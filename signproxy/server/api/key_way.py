@@ -15,8 +15,7 @@ from msgspec import Meta
 
 from signproxy.answers.api_way import ApiWay
 from signproxy.answers.bodies import read_whole
-from signproxy.answers.reply import Reply
-from signproxy.answers.wire import NO_STORE, answer
+from signproxy.answers.reply import NO_STORE, Reply, answer
 from signproxy.audit.event import rfc3339
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate

@@ -21,7 +21,7 @@ from signproxy.s3.hoisted import with_hoisted
 from signproxy.s3.key import MAX_KEY_BYTES
 from signproxy.s3.presented import Presented, read_presigned
 from signproxy.s3.query import parse_query
-from signproxy.s3.uri import decode_once, is_canonical, split_plain
+from signproxy.s3.uri import PLAIN, PLAIN_LENGTH, decode_once, is_canonical
 from signproxy.sealing import Marker, Purpose, SealingSecret
 from tests.e2e.readers.search import AMOUNTS, Search, outcome_of
 from tests.s3.forwarded_world import ALL, ALL_STRICT, OBJECT, TABLE, asked
@@ -107,7 +107,7 @@ def met_by(search: Search, found: object) -> None:
 def test_a_plain_uri_is_classified_as_any_other(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A spelling that is only looked at once would be signed for another key than the store reads."""
     search = Search("plain URIs", cases)
-    chance, plainly = search.chance, split_plain
+    chance = search.chance
     for _ in search:
         uri = chance.choice((AWS_HOST, AWS_PATH, "http://minio.local:9000/lake", "https://other.example")) + "/"
         uri += path_of(chance)
@@ -115,10 +115,10 @@ def test_a_plain_uri_is_classified_as_any_other(cases: int, monkeypatch: pytest.
             uri += "?" + query_of(chance)
         region = "us-east-1" if "minio" in uri else "us-west-2"
         request = wire(chance.choice(METHODS), uri, region=region)
-        search.seen["plain"] += plainly(uri) is not None
-        monkeypatch.setattr(signed, "split_plain", plainly)
+        search.seen["plain"] += PLAIN.fullmatch(uri) is not None
+        monkeypatch.setattr(signed, "PLAIN_LENGTH", PLAIN_LENGTH)
         quick = outcome_of(signed.classify, Refused, ENDPOINTS, request)
-        monkeypatch.setattr(signed, "split_plain", lambda _uri: None)
+        monkeypatch.setattr(signed, "PLAIN_LENGTH", 0)
         assert quick == outcome_of(signed.classify, Refused, ENDPOINTS, request), search.told(uri)
         met_by(search, quick)
     search.met(plain=0.1, read=0.1, refused=0.2)

@@ -670,7 +670,7 @@ async def test_what_is_no_http_is_answered_like_a_stranger(capfd: pytest.Capture
 @pytest.mark.parametrize("reason", (Reason.RATE_LIMITED, Reason.IN_FLIGHT_LIMITED, Reason.OVERLOADED))
 def test_what_may_work_later_says_when(reason: Reason) -> None:
     """Java repeats 429, and 503 with Retry-After, and nothing else."""
-    from signproxy.answers.wire import refusal
+    from signproxy.answers.reply import refusal
 
     assert reason.status in (429, 503)
     assert b"\r\nRetry-After: 1\r\n" in refusal(Refused(reason), "id").whole()

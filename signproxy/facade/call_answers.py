@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import NamedTuple, assert_never
 
-from signproxy.answers.reply import Reply, lines_of
+from signproxy.answers.reply import Reply, lines_of, refusal
 from signproxy.audit.event import Verdict
 from signproxy.catalog.answer import plain_answer
 from signproxy.catalog.call import AnswerChange, CallKind
@@ -112,49 +112,49 @@ class CallAnswers(NamedTuple):
             check_call(subject.caller.scope, call.kind, facts.uuid)
         # Of any other answer a client could go on using what was meant for this call alone.
         etag = answer.headers.get("ETag", "") if call.kind is CallKind.LOAD_TABLE else ""
-        refusal = await self._unvouched(asking, facts) if answer.status == 200 else None
+        doubt = await self._unvouched(asking, facts) if answer.status == 200 else None
         if answer.status != 200:
             await self.seen.doubt(asking)
-        elif refusal is not None:
+        elif doubt is not None:
             await self.seen.tell(Live(catalog.name, facts, vouched=False), sent=asked_at)
         elif created is not None and created.staged:
             until = self.granting.contexts.until(time.time())
             staged = Staged(catalog.name, facts, subject.caller.name, until, table.restricted)
-            refusal = await self.seen.made(asking, staged)
+            doubt = await self.seen.made(asking, staged)
             grant = self.granting.of_staged(grant, staged)
         elif call.kind is CallKind.LOAD_TABLE:
             await self._answered(asking, table, asked_at)
             placed = is_astray(facts) and await self._judged(asking, facts) is None
-            refusal = await self.seen.tell(Live(catalog.name, facts, etag, placed=placed), asked=asked_at)
+            doubt = await self.seen.tell(Live(catalog.name, facts, etag, placed=placed), asked=asked_at)
         else:
             # The caller that made a table has yet to load it, where the upstream's word on that is what counts. A table
             # that is registered was there before, and what the upstream keeps from whom, it tells when it is loaded.
             made = call.kind is CallKind.CREATE_TABLE and catalog.authorizer is Authorizer.POLICY
             if table.restricted or made:
                 await self._answered(asking, table, asked_at)
-            refusal = await self.seen.made(asking, Live(catalog.name, facts, placed=True), asked_at)
-            refusal = refusal or outside_declared(catalog, facts)
-        if created is not None and refusal is not None and self._is_unserved(catalog, facts, refusal):
-            return self._not_served(asking, created, refusal, outcome)
+            doubt = await self.seen.made(asking, Live(catalog.name, facts, placed=True), asked_at)
+            doubt = doubt or outside_declared(catalog, facts)
+        if created is not None and doubt is not None and self._is_unserved(catalog, facts, doubt):
+            return self._not_served(asking, created, doubt, outcome)
         if not table.restricted:
             grant = self.granting.of_table(grant, catalog, facts, subject, asking.bearer)
         store = address_of(catalog, facts.location)
         if store is not None and grant is None:
             store = store.through(self.granting.listener_for(self.gate.state, catalog))
         pieces = table.with_grant(store, grant)
-        outcome.detail = _unbelieved(refusal)
+        outcome.detail = _unbelieved(doubt)
         return self._reply(asking, answer, b"", pieces, etag=etag)
 
-    def _is_unserved(self, catalog: Catalog, facts: TableFacts, refusal: SightingRefusal) -> bool:
+    def _is_unserved(self, catalog: Catalog, facts: TableFacts, doubt: SightingRefusal) -> bool:
         # The policy's table of this name may be another one than the upstream's.
-        never = refusal.reason in _UNSERVED or catalog.table(facts.namespace, facts.name) is not None
+        never = doubt.reason in _UNSERVED or catalog.table(facts.namespace, facts.name) is not None
         # A table in no store of S3 is none of signproxy's.
         return never and may_be_s3(facts.location) and signs(self.gate.state, catalog)
 
-    def _not_served(self, asking: AdmittedCall, created: Creation, refusal: SightingRefusal, outcome: Outcome) -> Reply:
+    def _not_served(self, asking: AdmittedCall, created: Creation, doubt: SightingRefusal, outcome: Outcome) -> Reply:
         """Say that nothing would be signed for a table, before anything is written into it."""
         reason = Reason.LOCATION_CONFLICT if created.staged else Reason.TABLE_NOT_SERVED
-        outcome.status, outcome.detail = reason.status, _unbelieved(refusal)
+        outcome.status, outcome.detail = reason.status, _unbelieved(doubt)
         outcome.verdict, outcome.reason = Verdict.DENY, reason
         return refusal(Refused(reason), asking.request.request_id)
 
@@ -163,16 +163,16 @@ class CallAnswers(NamedTuple):
     ) -> Reply:
         call, catalog = asking.call, asking.catalog
         table = read_table(content, call.namespace, call.name)
-        refusal: SightingRefusal | None = None
+        doubt: SightingRefusal | None = None
         if answer.status == 200:
             if table.restricted:
                 # The specification has none here; an upstream that sends some means them.
                 await self._answered(asking, table, asked_at)
             vouched = await self._unvouched(asking, table.facts) is None
-            refusal = await self.seen.tell(Live(catalog.name, table.facts, vouched=vouched), sent=asked_at)
+            doubt = await self.seen.tell(Live(catalog.name, table.facts, vouched=vouched), sent=asked_at)
         else:
             await self.seen.doubt(asking)
-        outcome.detail = _unbelieved(refusal)
+        outcome.detail = _unbelieved(doubt)
         return self._reply(asking, answer, b"", table.of_commit())
 
     async def _unvouched(self, asking: AdmittedCall, facts: TableFacts) -> SightingRefusal | None:
@@ -224,5 +224,5 @@ class CallAnswers(NamedTuple):
         return Reply(answer.status, lines_of(headers, asking.request.request_id), content, pieces=pieces)
 
 
-def _unbelieved(refusal: SightingRefusal | None) -> str:
-    return "" if refusal is None else f"not believed: {refusal.reason.code}, {refusal.detail}"
+def _unbelieved(doubt: SightingRefusal | None) -> str:
+    return "" if doubt is None else f"not believed: {doubt.reason.code}, {doubt.detail}"

@@ -18,10 +18,10 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from signproxy.answers.api_way import read_bearer
 from signproxy.answers.reply import Reply
 from signproxy.config.addresses import is_loopback
 from signproxy.errors import Refused
+from signproxy.gate.bearer_way import read_bearer
 from signproxy.server.status.measures import show_fleet
 from signproxy.server.status.readiness import Readiness, ReadinessJudgement
 from signproxy.server.status.report import FleetReport

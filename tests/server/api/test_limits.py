@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signproxy.answers.api_way import read_bearer
 from signproxy.audit.trail_state import OnError
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
+from signproxy.gate.bearer_way import read_bearer
 from signproxy.gate.request import read_request_id
 from signproxy.server.api.routes import Endpoint, find_route
 from signproxy.signing.sign_way import read_message

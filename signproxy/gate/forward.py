@@ -19,6 +19,7 @@ from signproxy.gate.scope import check_carried
 from signproxy.gate.turns import in_pieces, one_at_a_time, read_in_pieces
 from signproxy.inventory.learned.asked import Found
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
+from signproxy.inventory.learned.unquestioned import Unquestioned
 from signproxy.inventory.resolver import TableResolver
 from signproxy.model import BY_LOCATION, Allow, Authority, Deny, Subject
 from signproxy.policy.catalog import Catalog
@@ -114,16 +115,22 @@ class ForwardGate:
         assert subject is not None  # noqa: S101 - as above
         return self._buckets(subject, judged.asked, wire, told)
 
-    def neighbours(self, subject: Subject, asked: AskedFor) -> tuple[Judgement, Neighbours] | None:
-        """Judge a request by the policy now in force; return for which others that holds, where it does."""
+    def neighbours(
+        self, subject: Subject, asked: AskedFor
+    ) -> tuple[Judgement, Neighbours, Unquestioned | None] | None:
+        """Judge a request by the policy now in force; return for which others that holds, where it does.
+
+        Where the table was learned it holds as long as the third value does: an upstream's word may end at any time.
+        """
         wire = asked.forward
         assert wire is not None  # noqa: S101 - it was forwarded
         try:
             catalogs = [place.catalog for place in self._reach.of(self._state(), subject, wire.bucket)]
         except Refused:
             return None
-        if wire.body is not None or any(catalog.learning is not None for catalog in catalogs):
-            # What an upstream said of a table may end at any time.
+        is_learned = any(catalog.learning is not None for catalog in catalogs)
+        if wire.body is not None or (is_learned and len(catalogs) > 1):
+            # Of several catalogs each would have to be asked again whether the key is none of its.
             return None
         judged = self.judge(subject, asked)
         if isinstance(judged, OpenQuestion) and isinstance(judged.answer, Coroutine):
@@ -138,7 +145,10 @@ class ForwardGate:
             # An escaped slash is one of the key's, and none of the path's.
             return None
         found = neighbours(catalogs, request)
-        return None if found is None else (judged, found)
+        if found is None or not is_learned or passed.allow.table is None:
+            return None if found is None else (judged, found, None)
+        table = self._learned.unquestioned(catalogs[0], subject, request.bucket, request.key)
+        return None if table is None else (judged, found, table)
 
     async def _buckets(
         self, subject: Subject, asked: AskedFor, wire: ForwardWire, told: Sequence[StoreBucket] | None

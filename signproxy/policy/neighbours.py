@@ -58,8 +58,8 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
 def neighbours(catalogs: Iterable[Catalog], request: S3Request) -> Neighbours | None:
     """Return the neighbours of the key of a request that may be served; None where each has to be judged for itself.
 
-    They hold as long as the policy does that the request was judged by. `catalogs` are all that the bucket may mean to
-    the caller; none of them learns of its tables from an upstream.
+    They hold as long as the policy does that the request was judged by, and what an upstream told of the table where
+    it did. `catalogs` are all that the bucket may mean to the caller.
     """
     key = request.key
     folder = key[: key.rfind("/") + 1]

@@ -13,6 +13,7 @@ from signproxy.inventory.learned.holders import Holders
 from signproxy.inventory.learned.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable, Phase, is_name
 from signproxy.inventory.learned.sighting import Live, Loaded
+from signproxy.inventory.learned.unquestioned import Unquestioned
 from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs, Recipient, Voucher, recipient_of
 from signproxy.model import Deny, NamedTable, Subject, TableId, Target
 from signproxy.policy.catalog import Authorizer, Catalog, Learning, Overlap, TableBinding
@@ -115,6 +116,17 @@ class LearnedResolver:
         rights = state.rights(subject.effective, catalog)
         recipient = self._recipient(catalog, subject, bearer)
         return self._resolve(Asked(catalog, subject, rights, bearer, target, request, recipient, carried, now))
+
+    def unquestioned(self, catalog: Catalog, subject: Subject, bucket: str, key: str) -> Unquestioned | None:
+        """Return the one table that `resolve` finds for a key by its location, where that needs no question now."""
+        owners = self.tables.ground.of(catalog.name).places.over(bucket, key)
+        if len(owners) != 1 or catalog.overlap is not _FORBIDDEN:
+            return None
+        known = owners[0]
+        if subject.delegated and catalog.authorizer is not _POLICY:
+            return None
+        found = Unquestioned(self.tables, known, known.table, subject.caller)
+        return found if found.holds(bucket, key, self._clock()) else None
 
     async def is_restricted(self, catalog: Catalog, subject: Subject, bearer: str, table: TableId) -> bool:
         """Whether the upstream keeps rows or columns of a table from a caller; it is asked where that is not known.

@@ -55,7 +55,7 @@ def find_precedent(
     found = rooms.gate.forward.neighbours(subject, asked)
     if found is None:
         return None
-    judgement, neighbours = found
+    judgement, neighbours, learned = found
     passed = judgement.passed
     assert isinstance(passed, Passed)  # noqa: S101 - nothing else has neighbours
     repeated = rooms.forwarder.repeated(passed, head)
@@ -68,6 +68,7 @@ def find_precedent(
     return Precedent(
         likeness=Likeness(head, sent, shown.signed),
         neighbours=neighbours,
+        learned=learned,
         shown=shown,
         callers=rooms.callers,
         is_current=lambda: judged_by() is in_force() and is_served_by(),

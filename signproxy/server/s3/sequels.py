@@ -33,6 +33,7 @@ from signproxy.gate.lease import Lease
 from signproxy.gate.outcome import StoreOutcome
 from signproxy.gate.request import Request
 from signproxy.identity.s3_caller import S3Callers, Shown
+from signproxy.inventory.learned.unquestioned import Unquestioned
 from signproxy.policy.neighbours import Neighbours
 from signproxy.s3.request import S3Request
 from signproxy.server.s3.likeness import Likeness
@@ -54,6 +55,8 @@ class Precedent(msgspec.Struct, frozen=True, gc=False):
 
     likeness: Likeness
     neighbours: Neighbours
+    learned: Unquestioned | None
+    """The table, where an upstream told of it; None where the policy did, or it is a volume."""
     shown: Shown
     callers: S3Callers
     is_current: Callable[[], bool]
@@ -174,6 +177,8 @@ class Sequels:
         if not key or not precedent.is_current():
             return False
         started, now = perf_counter_ns(), time()
+        if precedent.learned is not None and not precedent.learned.holds(precedent.neighbours.bucket, key, now):
+            return False
         if not self._again(self._shown, name, amz_date, signature, changed, now):
             return False
         if not common.transfers.begin_at_once(principal):

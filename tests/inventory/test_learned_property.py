@@ -310,6 +310,15 @@ def _live(name: str, uuid: str, place: str) -> Step:
 # What chance finds too seldom: a right that was ended comes back once the table that ended it is gone, and an answer
 # of before.
 @example([_live("a", "1", "x"), ("dropped", "a", "owner"), _live("b", "2", "x/y"), ("dropped", "b", "boss")])
+@example(
+    [
+        _live("a", "1", "xy"),
+        ("gone", "a"),
+        ("staged", _live("a", "1", "x")[1], "owner"),
+        _live("a", "1", "x"),
+        ("wait", KEPT),
+    ]
+)
 @example([_live("a", "1", "x"), ("dropped", "a", "owner"), ("staged", _live("b", "2", "x")[1], "boss"), ("wait", KEPT)])
 @example([_live("a", "1", "x"), ("dropped", "a", "owner"), _live("a", "1", "x"), ("wait", 1.0), _live("a", "1", "x")])
 @example(

@@ -203,6 +203,22 @@ async def test_a_stage_that_was_seen_here_outlives_an_upstream_that_is_down() ->
 # What comes back through a client to a process that never saw the stage.
 
 
+@pytest.mark.parametrize("fault", (None, Refused(Reason.UPSTREAM_UNAVAILABLE, "down")))
+async def test_a_stage_whose_name_is_a_table_s_elsewhere_is_asked_for_once_in_a_while(fault: Refused | None) -> None:
+    """Each write would ask the upstream nine times, and then be refused, once a minute had passed."""
+    site = Site()
+    assert site.live(facts("new", "s3://lake/wh/elsewhere", "another")) == [None]
+    site.take(site.stage(NEW, "writer"))
+    assert await site.reason(KEY, None, "writer", method="PUT") is Reason.ALLOWED
+    site.upstream.fault = fault
+    for seconds in (Freshness().staged + 1, Freshness().staged + 1):
+        site.clock.forward(seconds)
+        asked = len(site.upstream.asked)
+        for _ in range(3):
+            assert await site.reason(KEY, None, "writer", method="PUT") is Reason.ALLOWED
+        assert len(site.upstream.asked) <= asked + 2
+
+
 @pytest.mark.parametrize("route", ("new", None))
 async def test_a_carried_stage_is_believed_once_the_upstream_has_no_such_table(route: str | None) -> None:
     """Behind a load balancer the files are signed for by another replica than the one that saw the create."""

@@ -188,14 +188,15 @@ class Enquiries:
         live, staged = self._known(asked, table)
         if staged is None and not self._may_still_read(asked, table, reason, now):
             return False
+        stays = False
         if live is not None and live.doubt is not Doubt.GONE:
             live.soft = live.hard = until
-            return True
+            stays = True
         # One that was only carried here was never asked about: its table may be live, or gone again.
         if staged is not None and staged.soft:
             staged.soft = until
-            return True
-        return False
+            stays = True
+        return stays
 
     def _may_still_read(self, asked: Asked, table: TableId, reason: Reason, now: float) -> bool:
         """Whether the upstream's last word on what this caller may read counts, or may count for a little longer."""
@@ -234,6 +235,10 @@ class Enquiries:
             refusal = self._tables.consider(sighting, now, sent)
         if refusal is not None:
             self._tables.alarms.sound(refusal, now)
+        _, staged = self._known(asked, table)
+        if staged is not None:
+            # Another table has its name, at another place: it was not committed there.
+            staged.soft = now + self._tables.freshness.staged
         if asked.recipient is not None:
             self._tables.answered(answered(table.catalog, loaded, asked.recipient), now, sent)
         if refusal is None and not was_known and self.tell is not None:

@@ -24,7 +24,7 @@ from signproxy.cli.key_request import Key, KeyRefusal, address_of, ask, is_expos
 from signproxy.errors import Invalid
 from signproxy.model import KeyScope
 from tests.product import token_of
-from tests.server.api.test_key_calls import Issuing
+from tests.server.api.test_key_way import Issuing
 
 TOKEN = token_of("reader")
 KEY = Key("SPK1AAAAAAAAAAAAAAAA", "geheim-geheim", "spk1.abc.def", "2030-01-01T00:00:00Z")

@@ -60,7 +60,7 @@ s3.request-timeout s3.crt.enabled s3.analytics-accelerator.enabled s3.cross-regi
 s3.acceleration-enabled s3.dualstack-enabled s3.use-arn-region-enabled s3.acl s3.write.tags.owner s3.sse.md5
 s3.encryption.key gcs.oauth2.token adls.sas-token.account adls.connection-string.account
 glue.id glue.endpoint dynamodb.endpoint lock-impl nessie.core-base-uri nessie.is-nessie-catalog
-table-default.write.data.path table-override.write.data.path aws.remote-signing.enabled unknown-to-anybody
+table-default.write.data.path table-override.write.data.path aws.remote-signing.enabled unknown-to-all
 """.split()
 
 

@@ -433,7 +433,7 @@ class TestChanges:
             assert len(product.upstream.asked) == asked + 1
 
     async def test_a_table_that_is_gone_is_asked_for_again(self) -> None:
-        """What was dropped beside the facade would be signed for as long as anybody remembers it."""
+        """What was dropped beside the facade would be signed for as long as a process remembers it."""
         async with front() as product:
             product.upstream.says(loaded())
             await product.load()

@@ -224,7 +224,7 @@ async def test_the_order_of_the_request_is_kept() -> None:
 
 
 async def test_what_is_observed_holds_to_the_grammar_of_keys() -> None:
-    """A key that a store may read as another one is not served to anybody."""
+    """A key that a store may read as another one is served to no caller."""
     site = Site()
     assert await site.reason(delete("a", "b/../c", bucket="vault"), "watched") is Reason.KEY_DOT_SEGMENT
     # Where it lies is told all the same, and what the policy says of it.

@@ -369,7 +369,7 @@ async def test_with_allow_a_lost_event_does_not_stop_the_request() -> None:
 
 
 def test_refusals_without_a_principal_have_a_budget_of_their_own() -> None:
-    """Without a token anyone could fill the disk with refusals."""
+    """Without a token any client could fill the disk with refusals."""
     with _desk() as desk:
         for _ in range(100):
             desk.refuse(Reason.TOKEN_MISSING, "")

@@ -8,7 +8,7 @@ from signproxy.errors import Reason
 from signproxy.inventory.learned import vouchers as module
 from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.sighting import Answered, Live
-from signproxy.inventory.learned.vouchers import EVERYBODY, Denials, Recipient, Vouchers, digest_of, recipient_of
+from signproxy.inventory.learned.vouchers import EVERY_CALLER, Denials, Recipient, Vouchers, digest_of, recipient_of
 from signproxy.model import TableId
 from tests.inventory.learned_rig import FAR, Site, facts, principal
 
@@ -39,7 +39,7 @@ def _add(vouchers: Vouchers, answered: Answered, now: float, sent: float | None 
         ("lake", "ns\0t", "v", OF_ALICE),
         ("lake", "ns\0t", "u", recipient_of(BOB, "token-1")),
         ("lake", "ns\0t", "u", recipient_of(ALICE, "token-2")),
-        ("lake", "ns\0t", "u", EVERYBODY),
+        ("lake", "ns\0t", "u", EVERY_CALLER),
     ),
 )
 def test_an_answer_is_for_one_catalog_table_caller_and_token(
@@ -188,7 +188,7 @@ def test_callers_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 REFUSAL = SightingRefusal(Reason.LOCATION_DISPUTED, "detail", TableId("lake", "sales", "t"))
 
 
-def test_a_denial_is_one_callers_and_a_refusal_everybodys() -> None:
+def test_a_denial_is_one_callers_and_a_refusal_is_for_all() -> None:
     """What one caller may not see is there for others; what is not believed is believed for no caller."""
     denials = Denials(5.0)
     denials.absent("lake", "t", "alice", 100.0)

@@ -792,7 +792,7 @@ async def test_a_place_that_was_kept_is_used_by_a_refusal_too() -> None:
         desk.recorder.reserve(request, judged, lease)
         kept = lease.event
         desk.refuse(Reason.STORE_UNAVAILABLE, "refused the connection", judged, request=request, lease=lease)
-        assert (kept, lease.event) == (desk.product.trail, None)
+        assert (kept, lease.event) == (desk.recorder, None)
         (event,) = desk.product.events()
         assert (event.decision, event.reason, event.s3_op) == (Verdict.ERROR, "store_unavailable", "GetObject")
 

@@ -139,13 +139,6 @@ class Clock:
 
 
 @dataclass
-class Context:
-    """What a client carries, opened."""
-
-    staged: Staged | None
-
-
-@dataclass
 class Site:
     """A gate, what it learned, and the upstream that tells it."""
 
@@ -265,7 +258,7 @@ class Site:
             BY_LOCATION if table is None else NamedTable(namespace, table),
             wire,
             bearer=f"{asks.subject}-token" if bearer is None else bearer,
-            carried=None if carried is None else Context(carried),
+            carried=None if carried is None else lambda: carried,
         )
         return verdict_of(await self.judge(Subject.of(asks), asked))
 

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.inventory.learned.alarms import SightingRefusal
@@ -154,9 +155,13 @@ class Site:
         self.resolver = LearnedResolver(self.tables, self.upstream, self.clock, self.allowance)
         state = MemoryPolicySource(self.text).load(1)
         self.rooms = Assembled(state, learned=self.tables, learned_resolver=self.resolver)
-        self.gate = self.rooms.house.rooms.api.gate
         self.said: list[Judgement] = []
         """What the gate said of the last request: so far, for each of its questions, and in the end."""
+
+    @property
+    def gate(self) -> Gate:
+        """The gate that judges."""
+        return self.rooms.gate
 
     @property
     def judgement(self) -> Judgement:

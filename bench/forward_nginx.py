@@ -1,6 +1,6 @@
 """Run nginx: as the store that serves objects from memory, and as the plain proxy that is the floor of the forward way.
 
-What it is told is what makes it fastest on this work, as found by trying: a slow floor would flatter everyone. Buffers
+What it is told is what makes it fastest on this work, as found by trying: a slow floor flatters every peer. Buffers
 of 1 MiB take a tenth less processor time than those of 256 KiB, and unbuffered answers two times as much.
 """
 

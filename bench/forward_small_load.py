@@ -43,7 +43,7 @@ class Load(msgspec.Struct):
         meter = Meter(self.proxy.pids)
         report = load.finish(self.launch(scratch, connections=connections, seconds=seconds))
         spent, kernel = meter.read()
-        return load.Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, report.max, kernel)
+        return load.Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, kernel)
 
     def launch(self, scratch: Path, *, connections: int, seconds: int, core: int | None = LOAD_CORE) -> load.Running:
         """Start wrk against the proxy; `load.finish` collects the report."""

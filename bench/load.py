@@ -45,7 +45,6 @@ class Burst(msgspec.Struct, frozen=True):
     cpu_seconds: float
     p50_us: float
     p99_us: float
-    max_us: float
     kernel: float = 0.0
     """The share of the processor time that was the kernel's."""
 
@@ -64,8 +63,6 @@ class Report(msgspec.Struct):
     broken: int
     p50: float
     p99: float
-    p999: float
-    max: float
 
 
 def require_wrk() -> str:
@@ -97,7 +94,7 @@ def burst(
     meter = Meter(signer.pids)
     report = finish(launch(signer, scratch, connections=connections, seconds=seconds, core=core, script=script))
     spent, kernel = meter.read()
-    return Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, report.max, kernel)
+    return Burst(report.requests, report.microseconds / 1e6, spent, report.p50, report.p99, kernel)
 
 
 def launch(

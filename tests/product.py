@@ -166,7 +166,6 @@ class Product(rooms.Assembled):
         limits = Limits(self.settings.limits)
         limits.backpressure.follow(self.trail)
         self.handler = Api(self.house, self.recorder, limits)
-        self.gate = self.house.rooms.api.gate
         self._client: Client | None = None
         self.url = ""
         """Where the running server is."""

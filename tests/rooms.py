@@ -106,6 +106,18 @@ class Assembled:
         """Answer by rooms that are put together as a server does it."""
         self.house.swap(assemble(self.generation, self.process))
 
+    @property
+    def gate(self) -> Gate:
+        """The gate that judges."""
+        return self.house.rooms.api.gate
+
+    def judge_by(self, *, learned_resolver: LearnedResolver | None = None, **of_process: Any) -> None:
+        """Judge by other tables, or another source of the policy, than until now."""
+        if learned_resolver is not None:
+            self.catalogs.resolver = learned_resolver
+        self.process = self.process._replace(**of_process)
+        self.assemble()
+
     def sign_by(self, **rooms: Any) -> None:
         """Sign by other rooms than those that the settings ask for."""
         self._answer_by(signing=self.house.rooms.api.signing._replace(**rooms))
@@ -136,4 +148,4 @@ class Assembled:
 
 def gate_over(state: PolicyState, accepted_unsafe: frozenset[str] = frozenset()) -> Gate:
     """Return the gate of a server with this policy."""
-    return Assembled(state, accepting(Settings(), accepted_unsafe)).house.rooms.api.gate
+    return Assembled(state, accepting(Settings(), accepted_unsafe)).gate

@@ -103,7 +103,7 @@ def test_what_was_never_sealed_is_told_apart(text: str) -> None:
 
 
 def test_a_text_for_one_purpose_is_nothing_to_another() -> None:
-    """A context, which anybody gets who may create a table, would be a token."""
+    """A context, which every caller gets that may create a table, would be a token."""
     context = sealer(purpose=Purpose.CONTEXT).seal(CONTENT)
     tokens = sealer(purpose=Purpose.TABLE_TOKEN)
     assert fault(context, tokens) is SealFault.FORM
@@ -155,7 +155,7 @@ def test_another_installation_is_a_stranger() -> None:
 
 
 def test_random_secrets_are_not_alike() -> None:
-    """Two processes without a secret of the operator's would understand each other, and everybody both of them."""
+    """Two processes without a secret of the operator's would understand each other, and any third both of them."""
     assert SealingSecret.random() != SealingSecret.random()
     assert fault(sealer(SealingSecret.random()).seal(b""), sealer(SealingSecret.random())) is SealFault.SECRET
 
@@ -216,7 +216,7 @@ def test_secrets_are_compared_by_value() -> None:
 
 
 def test_without_a_secret_nothing_is_sealed() -> None:
-    """A key of nothing would be known to everybody."""
+    """A key of nothing would be known to every reader of the code."""
     with pytest.raises(ValueError, match="nothing to seal, derive or mark with"):
         Sealer((), Purpose.CONTEXT)
 
@@ -276,7 +276,7 @@ def test_a_mark_of_one_purpose_is_nothing_to_another() -> None:
 
 
 def test_nothing_is_marked_without_a_secret_and_markers_are_not_pickled() -> None:
-    """Anyone could make marks."""
+    """Any client could make marks."""
     with pytest.raises(ValueError, match="nothing to seal, derive or mark with"):
         Marker((), Purpose.UPLOAD_ID)
     with pytest.raises(TypeError, match="secrets are not pickled"):

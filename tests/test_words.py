@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-VAGUE = re.compile(r"\b(who(m)?ever|somebody|nobody|he|his|him|himself)\b", re.IGNORECASE)
+VAGUE = re.compile(r"\b(who(m)?ever|((some|any|every)(body|one)|nobody)s?|he|his|him|himself)\b", re.IGNORECASE)
 # The account of Unix that owns no file.
 ACCOUNT = re.compile(r"\b(run|runs|running) as nobody\b")
 # Between words of a name.
@@ -80,6 +80,9 @@ def test_no_test_leaves_open_whom_it_means() -> None:
         ("Whoever may read it", True),
         ("what he may read", True),
         ("test for himself", True),
+        ("Anybody can send it, and everyone reads it", True),
+        ("an answer that is everybodys", True),
+        ("every one of them, and any one body", False),
         ("The image runs as nobody.", False),
         ("The header, the other, this and that", False),
     ),

@@ -52,7 +52,7 @@ _REST = 0.05
 
 
 async def at_rest(value: Callable[[], object]) -> None:
-    """Wait until a value stays what it is: for what stops by itself, and tells no one that it did."""
+    """Wait until a value stays what it is: for what stops by itself, without a word of it."""
     was = object()
     while was != (was := value()):  # noqa: ASYNC110 - see above
         await asyncio.sleep(_REST)

@@ -97,24 +97,6 @@ class Contexts(NamedTuple):
             raise Refused(Reason.CONTEXT_INVALID, f"sealed for {staged.principal!r}")
         return staged if now < staged.until else None
 
-    def carried(self, context: str, principal: str, now: float) -> CarriedContext:
-        """Return a context that is opened only when its content is asked for: most requests never need it."""
-        return CarriedContext(self, context, principal, now)
-
-
-class CarriedContext(NamedTuple):
-    """A context, on behalf of the principal who brought it."""
-
-    contexts: Contexts
-    context: str
-    principal: str
-    now: float
-
-    @property
-    def staged(self) -> Staged | None:
-        """The create that the request belongs to; None where its time is over. Raise Refused (CONTEXT_INVALID)."""
-        return self.contexts.open(self.context, self.principal, self.now)
-
 
 _NOTHING = Carried()
 

@@ -44,7 +44,7 @@ _string = msgspec.json.Decoder(str).decode
 
 
 class JsonInvalid(ValueError):
-    """The text is no JSON object that everybody reads alike."""
+    """The text is no JSON object that every parser reads alike."""
 
 
 class Most(NamedTuple):

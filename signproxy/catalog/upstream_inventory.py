@@ -36,7 +36,7 @@ UNREADABLE_AT_MOST = 100
 UNREADABLE_SHARE = 100
 """Tables that the upstream fails to load, before it is the upstream that fails: so many, or one of so many if more.
 
-A single broken table, which anybody can make that may write a metadata file, must not hold up the others for good.
+A single broken table, which every writer of metadata files can make, must not hold up the others for good.
 """
 
 _REQUEST_ID = "signproxy-inventory"

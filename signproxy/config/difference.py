@@ -28,7 +28,7 @@ RELOADABLE = tuple(
 open, processes that run and an audit trail that is written cannot be exchanged below the requests that use them."""
 
 MAX_CHANGES = 100
-"""More than anybody reads; a settings file of the wrong kind must not fill the log."""
+"""More than an operator reads; a settings file of the wrong kind must not fill the log."""
 
 MAX_SHOWN = 80
 """Characters of a value."""

@@ -22,7 +22,7 @@ _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _HOST = re.compile(rf"(?P<host>\.?{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\])(?::(?P<port>[1-9][0-9]{{0,4}}))?")
 AWS = "aws"
 """Stands for Amazon's own names of S3. `.amazonaws.com` would be far more: every machine and every API that Amazon
-runs for anybody has a name below it."""
+runs for any customer has a name below it."""
 
 _REGION = r"[a-z]{2,3}(?:-[a-z]+)+-[0-9]+"
 _AWS_HOST = re.compile(

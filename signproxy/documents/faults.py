@@ -17,7 +17,7 @@ from signproxy.errors import DocumentInvalid, Finding, nearest
 T = TypeVar("T")
 
 MAX_FINDINGS = 50
-"""More than anybody mends in one go; keeps the report of a file of the wrong kind short."""
+"""More than an operator fixes in one go; keeps the report of a file of the wrong kind short."""
 
 Fault = tuple[str, str]
 """Path and problem."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
-from signproxy.catalog.carried import CarriedContext
 from signproxy.catalog.upstreams import Bound, Upstreams
 from signproxy.facade.call_answers import CallAnswers
 from signproxy.facade.grants import Granting
@@ -13,6 +14,7 @@ from signproxy.gate.calls import known_catalog
 from signproxy.gate.gate import Gate
 from signproxy.gate.request import CatalogAddress
 from signproxy.identity.authenticator import Authenticator
+from signproxy.inventory.learned.asked import SealedContext
 from signproxy.model import Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
@@ -36,9 +38,9 @@ class Facade(msgspec.Struct, frozen=True, kw_only=True):
         """What turns answers into those of callers."""
         return CallAnswers(self.gate, self.granting, self.seen)
 
-    def carried(self, context: str, subject: Subject, now: float) -> CarriedContext:
+    def carried(self, context: str, subject: Subject, now: float) -> SealedContext:
         """Return what a sign request brought back, to be opened once it is needed."""
-        return self.granting.contexts.carried(context, subject.caller.name, now)
+        return partial(self.granting.contexts.open, context, subject.caller.name, now)
 
     def count(self, call: str, status: int) -> None:
         """Count a call that was answered."""

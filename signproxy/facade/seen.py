@@ -17,7 +17,7 @@ from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.departures import Departures
 from signproxy.inventory.learned.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned.sighting import Changed, Dropped, Gone, Live, Loaded, Renamed, Staged
-from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs, Recipient, answered, recipient_of
+from signproxy.inventory.learned.vouchers import EVERY_CALLER, AsksAs, Recipient, answered, recipient_of
 from signproxy.model import TableId, TableScope
 from signproxy.policy.catalog import Authorizer
 from signproxy.policy.table import table_key
@@ -172,7 +172,7 @@ class Seen:
     def _recipient(self, asking: AdmittedCall) -> Recipient:
         service = self._loader.asks_as(asking.catalog.name) is AsksAs.SERVICE
         if service and asking.catalog.authorizer is Authorizer.POLICY:
-            return EVERYBODY
+            return EVERY_CALLER
         return recipient_of(asking.subject.caller, asking.bearer)
 
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class EventPlaces(Protocol):
-    """The trail, which keeps places for the events of requests that are being served."""
+    """The recorder, which has places kept in the trail for the events of requests that are being served."""
 
     def give_back(self) -> None:
         """Give up a place for an event that will not come."""

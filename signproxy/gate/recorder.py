@@ -70,7 +70,7 @@ class Recorder:
         """
         policy = judgement.policy_rev, judgement.policy_epoch
         if self.reserve_at_once() or self._trail.reserve(request.kind, policy):
-            lease.event = self._trail
+            lease.event = self
 
     def served(self, request: Request, judgement: Judgement, outcome: Outcome, lease: Lease) -> None:
         """Record what became of a request that was served; raises if the trail does not take it.

@@ -77,7 +77,7 @@ def max_age(cache_control: str) -> float | None:
 
 def _session(url: KeyUrl, trust: Trust, context: ssl.SSLContext) -> aiohttp.ClientSession:
     """Return a session for one request: a fetch a minute at most is worth no pool, and nothing can linger in it."""
-    # Identity only: a compressed document could unfold far past MAX_DOCUMENT before anybody counts.
+    # Identity only: a compressed document could unfold far past MAX_DOCUMENT before it is measured.
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     if trust.token_file:
         token = Path(trust.token_file).read_text(encoding="ascii").strip()

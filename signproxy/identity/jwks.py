@@ -17,7 +17,7 @@ from signproxy.identity.show import shown
 from signproxy.telemetry.log import get_logger
 
 COOL_DOWN = 60.0
-"""Seconds between two fetches for the sake of unknown `kid`s: anybody can make one up.
+"""Seconds between two fetches for the sake of unknown `kid`s: any client can make one up.
 
 It holds for the issuer, not for a `kid`. Remembering single ones for longer would let a stranger name tomorrow's
 `kid` today, and so keep it unknown when it comes.

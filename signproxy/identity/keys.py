@@ -206,7 +206,7 @@ def _public_part(member: Mapping[str, object]) -> tuple[dict[str, str], frozense
                 raise KeysUnusable("not an Ed25519 key")
             return {"kty": "OKP", "crv": "Ed25519", "x": _text(member, "x")}, EDDSA
         case other:
-            # `oct` above all: a published HMAC key lets everybody issue tokens.
+            # `oct` above all: a published HMAC key lets every reader issue tokens.
             raise KeysUnusable(f"`kty` {shown(other)} is not one of RSA, EC, OKP")
 
 

@@ -79,11 +79,11 @@ class PodIdentity(NamedTuple):
 
     token: TokenFile
     uids: frozenset[int]
-    """The users whose processes may be the pod; empty: those of everybody who reaches the socket."""
+    """The users whose processes may be the pod; empty: all users that reach the socket."""
     authenticate: Callable[[str], Principal | Awaitable[Principal]]
 
     def identify(self, headers: Sequence[tuple[str, str]], peer: Peer) -> tuple[Principal | Awaitable[Principal], str]:
-        """Return whom the pod's own token names, and the token. Raise Refused for a caller who could be anybody."""
+        """Return whom the pod's own token names, and the token. Raise Refused for a caller that may be any process."""
         if peer.is_unix:
             if self.uids and peer.uid not in self.uids:
                 raise Refused(Reason.PEER_REFUSED, f"user {'unknown' if peer.uid is None else peer.uid}")

@@ -126,6 +126,6 @@ def held_grants(grants: DataFrame, bearers: DataFrame) -> DataFrame:
         "grant_id", F.substring(F.sha2(F.concat_ws("\x1e", "principal", "grant_id"), 256), 1, _ID)
     )
     given = declared.select("principal_role").union(new.select("principal_role")).distinct()
-    nobodys = brought.join(given, "principal_role", "left_anti")
+    unheld = brought.join(given, "principal_role", "left_anti")
     columns = grants.columns
-    return own.select(*columns).union(theirs.select(*columns)).union(nobodys.select(*columns))
+    return own.select(*columns).union(theirs.select(*columns)).union(unheld.select(*columns))

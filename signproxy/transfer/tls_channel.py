@@ -78,7 +78,7 @@ _shared = _SealedScratch()
 
 
 class TlsChannel(Channel):
-    """The client's side of a connection. What ends without TLS's own end is broken: anybody can have cut it."""
+    """The client's side of a connection. What ends without TLS's own end is broken: an attacker can have cut it."""
 
     __slots__ = ("_incoming", "_outgoing", "_over", "_records", "_sealed", "_secured", "_tls")
 

@@ -95,7 +95,7 @@ def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
 
 
 def test_a_restart_continues_the_file(tmp_path: Path) -> None:
-    """Truncating it at start would let anyone who can restart the pod erase the trail."""
+    """Truncating it at start would let every user that can restart the pod erase the trail."""
     path = tmp_path / "audit.ndjson"
     for number in (1, 2):
         sink = FileSink(path)

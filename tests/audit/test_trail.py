@@ -596,7 +596,7 @@ def test_allow_serves_through_a_stuck_write(start: Start, memory: MemorySink, mo
 
 
 def test_an_anonymous_flood_is_a_handful_of_events(memory: MemorySink) -> None:
-    """Anyone can send requests without a token: they must fill neither the queue nor the disk."""
+    """Any client can send requests without a token: these must fill neither the queue nor the disk."""
     trail = AuditTrail(memory, limit=50, budget=RefusalBudget(events=5, window=3600))
     trail.start()
     for _ in range(10_000):
@@ -833,7 +833,7 @@ def test_places_come_back(start: Start, memory: MemorySink) -> None:
 
 
 def test_no_place_is_kept_while_nothing_can_be_written(start: Start, memory: MemorySink) -> None:
-    """Gigabytes would be served before anybody noticed that nothing proves it."""
+    """Gigabytes would be served before an operator notices that nothing proves it."""
     trail = start()
     assert trail.reserve(Kind.FORWARD, POLICY)
     memory.failure = FULL

@@ -375,7 +375,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_crafted_segment_ends_with_a_fault_and_not_with_an_hour(tmp_path: Path, bomb: str) -> None:
-    """Who can put a file of some megabytes there would keep everybody from proving the trail."""
+    """Who can put a file of some megabytes there would keep every auditor from proving the trail."""
     build, told = BOMBS[bomb]
     content = build()
     _, paths = three(tmp_path)

@@ -1,4 +1,4 @@
-"""Hold that waits are measured where they arise: at the server, and for everybody who had to wait."""
+"""Hold that waits are measured where they arise: at the server, and for every client that had to wait."""
 
 from __future__ import annotations
 

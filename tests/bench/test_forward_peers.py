@@ -43,7 +43,7 @@ def test_nginx_hands_on_each_bucket_to_its_store() -> None:
     ),
 )
 def test_nginx_is_no_straw_man(line: str) -> None:
-    """A floor that writes bodies to disk, or connects anew for each request, would flatter everyone."""
+    """A floor that writes bodies to disk, or connects anew for each request, would flatter every peer."""
     assert line in forward_nginx.proxy_servers(1, _UPSTREAMS, _AUTHORITY)
     assert "access_log off;" in forward_nginx.configuration(Path("/scratch"), "")
 

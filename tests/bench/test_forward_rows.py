@@ -136,7 +136,7 @@ def test_every_cell_is_held_to_envoy_and_to_nginx_cost(cell: forward_large.Cell)
 
 
 def _burst(requests: int, cpu_us: float) -> Burst:
-    return Burst(requests, 1.0, requests * cpu_us / 1e6, 100.0, 200.0, 300.0)
+    return Burst(requests, 1.0, requests * cpu_us / 1e6, 100.0, 200.0)
 
 
 def test_both_ways_of_callers_are_held_to_the_same_bars() -> None:

@@ -10,7 +10,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 PATIENCE = 20.0
 """Far longer than anything here takes."""
@@ -201,10 +201,3 @@ async def _read(reader: asyncio.StreamReader, connection: int) -> Asked | None:
     elif "content-length" in headers:
         body = await reader.readexactly(int(headers["content-length"]))
     return Asked(method, target, headers, body, connection)
-
-
-def fault_document(body: bytes) -> dict[str, Any]:
-    """Return the `error` of an error body."""
-    found = json.loads(body)["error"]
-    assert isinstance(found, dict)
-    return found

@@ -14,12 +14,10 @@ from signproxy.catalog.carried import (
     MAX_WORD,
     QUERY,
     Carried,
-    CarriedContext,
     Contexts,
     read_carried,
 )
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.learned.asked import SealedContext
 from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.sealing import MAX_SEALED, Purpose, Sealer, SealingSecret
 
@@ -188,13 +186,3 @@ def test_facts_that_are_too_long_make_no_context() -> None:
 def test_a_create_ends_when_the_settings_say() -> None:
     """Files would be signed for ever for a table that never came to be."""
     assert contexts().until(NOW) == NOW + 3600
-
-
-def test_it_is_opened_when_it_is_asked_for() -> None:
-    """A broken context must not keep a job from its table, which is there by now and needs none."""
-    good: CarriedContext = contexts().carried(contexts().seal(STAGED), "corp/alice", NOW)
-    broken = contexts().carried("spc1.a.b", "corp/alice", NOW)
-    for_gate: SealedContext = good
-    assert for_gate.staged == STAGED
-    with pytest.raises(Refused, match="context_invalid"):
-        _ = broken.staged

@@ -109,7 +109,7 @@ def test_no_key_survives_in_a_configuration(
     *,
     escaped: bool,
 ) -> None:
-    """It is the first answer of all, and goes to everybody."""
+    """It is the first answer of all, and goes to every client."""
     routes = data.draw(st.lists(_SECRETS | st.sampled_from([kind.value for kind in K]), max_size=4))
     lifetime = data.draw(_SECRETS | st.just("PT1H"))
     own = {"defaults": defaults, "overrides": overrides, "endpoints": routes, "idempotency-key-lifetime": lifetime}

@@ -188,7 +188,7 @@ async def test_a_lost_connection_is_tried_again() -> None:
     ),
 )
 async def test_what_cannot_be_listed_is_a_fault_and_no_inventory(where: str, said: bytes, reason: Reason) -> None:
-    """Half of an inventory that passes for a whole one makes the other half anybody's."""
+    """Half of an inventory that passes for a whole one lets any caller claim the other half."""
     catalog = warehouse()
 
     async def broken(asked: Asked, line: Line) -> bytes:

@@ -24,7 +24,7 @@ from signproxy.cli.key_request import Key, KeyRefusal, address_of, ask, is_expos
 from signproxy.errors import Invalid
 from signproxy.model import KeyScope
 from tests.product import token_of
-from tests.server.api.test_key_calls import Issuing
+from tests.server.api.test_key_way import Issuing
 
 TOKEN = token_of("reader")
 KEY = Key("SPK1AAAAAAAAAAAAAAAA", "geheim-geheim", "spk1.abc.def", "2030-01-01T00:00:00Z")
@@ -183,7 +183,7 @@ def _profile(text: str, name: str = "signproxy") -> configparser.SectionProxy:
 
 
 def test_a_profile_runs_the_command_and_holds_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    """A key in a file outlives its use, and a token there is anybody's who reads it."""
+    """A key in a file outlives its use, and a token there belongs to each of its readers."""
     words = ["--url", "http://127.0.0.1:8181", "--token-file", "/run/my secrets/token", "--namespace", "a.b"]
     words += ["--seconds", "1h", "--s3-url", "http://127.0.0.1:8182", "--region", "eu-central-1", "--profile", "lake"]
     assert main(["keys", "issue", "--format", "aws-config", *words]) == 0

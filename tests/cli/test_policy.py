@@ -165,7 +165,7 @@ def difference(installation: Path, capfd: pytest.CaptureFixture[str], patched: s
 
 
 def test_a_patch_is_shown_and_changes_nothing(installation: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A recommendation would take effect before anybody agreed."""
+    """A recommendation would take effect before an operator agreed."""
     add(installation, MORE)
     before = installation.with_name("policy.yaml").read_bytes()
     patched = patch(

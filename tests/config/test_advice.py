@@ -63,7 +63,7 @@ def test_well_kept_files_are_not_talked_about(directory: Path) -> None:
     assert advised(directory, str(directory / "s.yaml")) == []
 
 
-def test_secrets_that_everybody_can_read_are_told(directory: Path) -> None:
+def test_secrets_that_every_user_can_read_are_told(directory: Path) -> None:
     """Every other process of the machine could sign, without a warning."""
     for file in SECRET:
         (directory / file).chmod(0o644)
@@ -99,7 +99,7 @@ def test_a_closed_directory_keeps_others_out(directory: Path) -> None:
 
 
 def test_the_file_counts_and_not_the_link(directory: Path) -> None:
-    """Volumes of Kubernetes hold links, which everybody may read."""
+    """Volumes of Kubernetes hold links, which every user may read."""
     (directory / "..data").mkdir(mode=0o755)
     (directory / "key").rename(directory / "..data" / "key")
     (directory / "key").symlink_to("..data/key")

@@ -113,7 +113,7 @@ def test_a_new_name_is_made_in_lower_case() -> None:
 
 
 def test_secrets_are_named_by_their_files() -> None:
-    """A secret would have to stand in the pod's description, for everybody who may list pods."""
+    """A secret would have to stand in the pod's description, for every user that may list pods."""
     prefix = "SIGNPROXY__IDENTITY__ISSUERS__IDP__"
     environ = MINIMAL | {f"{prefix}ISSUER": "i", f"{prefix}AUDIENCES": "a", f"{prefix}SECRET_FILE": "/run/secret"}
     provider = "SIGNPROXY__CREDENTIALS__PROVIDERS__MAIN__"

@@ -135,7 +135,7 @@ def test_there_are_so_many_upstreams_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("forwarding", ("same", "exchange"))
-def test_an_inventory_needs_a_token_that_is_nobodys_caller(forwarding: str) -> None:
+def test_an_inventory_needs_a_token_of_no_caller(forwarding: str) -> None:
     """The server would wait for ever for an inventory that it has no right to take."""
     exchange = EXCHANGE if forwarding == "exchange" else {}
     (fault,) = faults(token_forwarding=forwarding, exchange=exchange, inventory={"required": True})

@@ -59,7 +59,7 @@ from tests.credentials.values import binding, memory, storage
         ("aws", "https://s3.eu-west-1.amazonaws.com:443", True),
         ("aws", "http://s3.eu-west-1.amazonaws.com", False),
         ("aws", "https://s3.eu-west-1.amazonaws.com:8443", False),
-        # Anybody can rent these.
+        # Any customer can rent these.
         ("aws", "https://ec2-203-0-113-25.compute-1.amazonaws.com", False),
         ("aws", "https://abc123.execute-api.eu-west-1.amazonaws.com", False),
         ("aws", "https://my-lb-1234.eu-west-1.elb.amazonaws.com", False),

@@ -416,7 +416,7 @@ def test_our_names_of_the_methods_are_botocores() -> None:
     ),
 )
 async def test_wrong_properties_are_named_at_the_start(properties: dict[str, str], findings: dict[str, str]) -> None:
-    """`check-config` must find them without asking anybody."""
+    """`check-config` must find them without asking a service."""
     with pytest.raises(ProviderInvalid) as caught:
         await ChainProvider().initialize(properties)
     problems = {finding.path: finding.problem for finding in caught.value.findings}

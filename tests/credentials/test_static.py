@@ -154,7 +154,7 @@ region = eu-west-1
 async def test_a_shared_credentials_file_works(
     tmp_path: Path, profile: dict[str, str], expected: tuple[object, ...]
 ) -> None:
-    """It is the file that everybody has already."""
+    """It is the file that most users have already."""
     path = tmp_path / "credentials"
     path.write_text(INI)
     assert held(await read({"file": str(path), **profile})) == expected

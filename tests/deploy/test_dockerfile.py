@@ -33,7 +33,7 @@ def test_hadolint_finds_nothing() -> None:
 
 
 def test_the_base_is_pinned_by_tag_and_by_nothing_of_ours() -> None:
-    """`latest` is another Python next month; a registry's host is not everybody's."""
+    """`latest` is another Python next month; a registry's host is not that of every user."""
     build, final = dockerfile()
     assert build.base == final.base
     name, _, tag = final.base.partition(":")
@@ -74,7 +74,7 @@ def test_the_last_stage_runs_as_nobody_and_says_what_it_is() -> None:
 
 
 def test_no_layer_holds_a_secret() -> None:
-    """What was once in a layer stays there for everybody who pulls it."""
+    """What was once in a layer stays there for every user that pulls it."""
     for stage in dockerfile():
         assert not stage.all("ADD")
         names = {name for word in ("ARG", "ENV") for step in stage.all(word) for name in step.pairs}

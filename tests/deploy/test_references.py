@@ -223,7 +223,7 @@ def test_network_policies_take_each_pod_and_its_ports(pod: Pod) -> None:
 
 
 def test_no_pod_reaches_a_metadata_service() -> None:
-    """The node's own role would be an S3 key for everybody in the pod, the engine included."""
+    """The node's own role would be an S3 key for every process in the pod, the engine included."""
     (policy,) = [
         each for each in of_kind("sidecar", "NetworkPolicy").values() if each["metadata"]["name"] == "signproxy-base"
     ]

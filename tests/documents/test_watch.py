@@ -407,7 +407,7 @@ def test_a_file_that_is_named_twice_is_one(tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong path that names a disk would be read from end to end before anybody says so."""
+    """A wrong path that names a disk would be read from end to end before an operator is told."""
     large, small = write(tmp_path / "a", b"x" * 11), write(tmp_path / "b", b"x" * 10)
     monkeypatch.setattr(module, "MAX_DIGESTED", 10)
     opened: list[Path] = []

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.ci
 
 
 async def test_the_demo_has_a_store_of_its_own_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """`make run` is the first thing that anybody tries, and Ctrl-C the second."""
+    """`make run` is the first thing that a user tries, and Ctrl-C the second."""
     async with DemoStore(tmp_path, binary=install.seaweedfs()) as store:
         port = urlsplit(store.endpoint).port
         assert port is not None
@@ -45,7 +45,7 @@ def _statuses(store: RunningStore) -> list[int]:
 
 
 async def test_a_store_that_does_not_start_says_why(tmp_path: Path) -> None:
-    """A demo that hangs in silence is closed before anybody learns what was missing."""
+    """A demo that hangs in silence is closed before its user learns what was missing."""
     broken = tmp_path / "weed"
     broken.write_text("#!/bin/sh\necho no space left >&2\nexit 1\n")
     broken.chmod(0o755)

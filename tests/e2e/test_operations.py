@@ -261,7 +261,7 @@ def test_a_signed_upload_cannot_be_turned_into_a_copy(client: RemoteSigningClien
 def test_a_signature_cannot_be_moved_by_forwarded_headers(
     place: tuple[RunningStore, SignServer, Owner], owner: Owner, merge: Merge
 ) -> None:
-    """A store that believes `X-Forwarded-Prefix` of anybody would open every object to the holder of one signature."""
+    """A store that believes `X-Forwarded-Prefix` of any client opens every object to the holder of one signature."""
     store, server, _owner = place
     bucket = f"{BUCKET}-{store.name}"
     owner.must("PUT", f"{bucket}/wh/other/moved", body=b"not yours")

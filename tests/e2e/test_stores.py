@@ -192,7 +192,7 @@ def _moved(wire: WireHttp, target: str, *headers: tuple[str, str]) -> WireHttp:
 def test_a_signature_cannot_be_moved_by_forwarded_headers(
     store: RunningStore, owner: Owner, bucket: str, wire: Wire
 ) -> None:
-    """A store that believes these headers of anybody opens every object to the holder of one signature."""
+    """A store that believes these headers of any client opens every object to the holder of one signature."""
     owner.must("PUT", f"{bucket}/vault/secret", body=b"secret")
     prefix = ("X-Forwarded-Prefix", "/lake/wh/t1")
     honest = signed(store, "GET", f"lake/wh/t1/{bucket}/vault/secret")

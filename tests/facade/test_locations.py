@@ -94,7 +94,7 @@ class TestCreates:
             assert (await _create(product)).status == 200
             assert (await _create(product, staged=True)).status == 200
 
-    async def test_a_table_that_is_gone_by_now_is_in_nobodys_way(self) -> None:
+    async def test_a_table_that_is_gone_by_now_does_not_stand_in_the_way(self) -> None:
         """What an engine without signproxy dropped would block its place until the server is restarted."""
         async with front() as product:
             await _stands_in_the_way(product)

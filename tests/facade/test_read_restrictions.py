@@ -83,7 +83,7 @@ async def test_what_restricts_nothing_is_signed(restrictions: object) -> None:
 
 @pytest.mark.parametrize("authorizer", AUTHORIZERS)
 async def test_a_table_that_another_loaded_is_asked_for_as_the_caller(authorizer: str) -> None:
-    """One colleague who may read all of it would open it to everybody with a grant."""
+    """One colleague who may read all of it would open it to every caller with a grant."""
     async with front(authorizer=authorizer) as product:
         product.upstream.script = restricting("reader")
         assert (await product.load(who="writer")).status == 200

@@ -352,6 +352,16 @@ class TestChanges:
             assert await third.signs("new/f", method="PUT", path=f"/{endpoint}") == 200
             assert await third.signs("new/f", method="PUT", name="new", who="reader", properties=carried) == 403
 
+    async def test_what_was_carried_is_opened_only_where_it_is_needed(self) -> None:
+        """A broken context would keep a job from its table, which is there by now and needs none."""
+        broken = {"signproxy-context": "spc1.a.b"}
+        async with front() as product:
+            product.upstream.script = by_path(t1=loaded(), new=error(404, "NoSuchTableException"))
+            assert (await product.load()).status == 200
+            assert await product.signs(method="PUT", properties=broken) == 200
+            assert await product.signs("new/f", method="PUT", name="new", properties=broken) == 403
+            assert product.events()[-1].reason == "context_invalid"
+
     async def test_a_create_and_a_registration_are_known_at_once(self) -> None:
         """The first write to a new table would cost a load, or fail where the upstream is slow to show it.
 
@@ -433,7 +443,7 @@ class TestChanges:
             assert len(product.upstream.asked) == asked + 1
 
     async def test_a_table_that_is_gone_is_asked_for_again(self) -> None:
-        """What was dropped beside the facade would be signed for as long as anybody remembers it."""
+        """What was dropped beside the facade would be signed for as long as a process remembers it."""
         async with front() as product:
             product.upstream.says(loaded())
             await product.load()

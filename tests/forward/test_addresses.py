@@ -65,7 +65,7 @@ def test_a_sidecar_before_plain_stores_reads_no_certificates() -> None:
 
 
 def test_certificates_are_always_verified() -> None:
-    """Anyone on the way could be the store."""
+    """Any host on the way could be the store."""
     context = StorageAddresses().find(at("https", "a.local"), "data").address.context
     assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED

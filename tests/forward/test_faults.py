@@ -205,7 +205,7 @@ async def test_a_connection_that_the_store_closes_while_idle_is_not_used() -> No
 
 
 @pytest.mark.parametrize("pause", (0.0, 0.02))
-async def test_what_comes_behind_an_answer_is_nobodys_answer(pause: float) -> None:
+async def test_what_comes_behind_an_answer_is_no_answer(pause: float) -> None:
     """The next caller would get what the store meant for another caller, or for none."""
 
     async def script(talk: Talk) -> None:
@@ -389,7 +389,7 @@ async def test_a_client_that_ends_its_body_early_is_told_if_it_listens(size: int
 
 @pytest.mark.parametrize("size", (1_000, BIG))
 async def test_a_client_that_stops_sending_is_cut_off(size: int) -> None:
-    """Anyone could hold connections to the store open for nothing."""
+    """Any client could hold connections to the store open for nothing."""
     async with Upstream(serve) as store, serving_rig(Rig(storage(store.port))) as rig, connected(rig) as client:
         await client.send(request("PUT", headers=f"Content-Length: {size}\r\n") + b"x" * (size // 2))
         assert (await client.answer())[1] == b"body_stalled"

@@ -51,7 +51,7 @@ async def test_a_body_that_ends_with_its_connection_is_whole_if_tls_says_so(tmp_
 
 @pytest.mark.parametrize("framing", ("until close", "sized"))
 async def test_a_body_whose_connection_is_cut_is_not_whole(tmp_path: Path, framing: str) -> None:
-    """Anybody on the way could cut an object, and it would look whole."""
+    """Any host on the way could cut an object, and it would look whole."""
     start = (
         UNTIL_CLOSE if framing == "until close" else b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(LARGE) + 9)
     )

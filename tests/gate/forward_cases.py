@@ -7,15 +7,14 @@ import msgspec
 from signproxy.errors import Reason
 from signproxy.gate.events import application_in
 from signproxy.gate.forwarded import BucketsShown, Passed
-from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import AskedFor
-from signproxy.inventory.resolver import PolicyResolver
+from signproxy.inventory.resolver import TableResolver
 from signproxy.model import KeyScope, Principal, Subject, TableScope
-from signproxy.policy.state import PolicyState
 from signproxy.s3.forward_wire import ForwardWire
 from tests.gate.cases import judged
 from tests.policies import MemoryPolicySource
+from tests.rooms import Assembled
 
 POLICY = """
 remote_signing: true
@@ -82,12 +81,11 @@ grants:
 """
 
 
-class Site:
+class Site(Assembled):
     """A gate and the policy behind it."""
 
-    def __init__(self, policy: str = POLICY) -> None:
-        self.state: PolicyState = MemoryPolicySource(policy, single_issuer=True).load(1)
-        self.gate = Gate(lambda: self.state, PolicyResolver(), frozenset())
+    def __init__(self, policy: str = POLICY, resolver: TableResolver | None = None) -> None:
+        super().__init__(MemoryPolicySource(policy, single_issuer=True).load(1), resolver=resolver)
         self.said: list[Judgement] = []
         """What the gate said of the last request: so far, for each of its questions, and in the end."""
 

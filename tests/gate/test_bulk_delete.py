@@ -11,7 +11,6 @@ from signproxy.errors import Reason
 from signproxy.gate import turns
 from signproxy.gate.bulk_delete import AT_ONCE
 from signproxy.gate.forwarded import Passed
-from signproxy.gate.gate import Gate
 from signproxy.gate.request import AskedFor
 from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import ByLocation, KeyScope, NamedTable, Subject, VolumeId
@@ -51,9 +50,8 @@ async def test_a_key_that_is_too_long_keeps_no_other_from_being_deleted() -> Non
 
 async def test_keys_that_are_too_long_do_not_break_up_their_folder() -> None:
     """One of them in each folder would have each of a thousand keys judged for itself."""
-    site = Site()
     resolver = _Counted()
-    site.gate = Gate(lambda: site.state, resolver, frozenset())
+    site = Site(resolver=resolver)
     keys = [f"{LONG}{number}" if number % 10 == 0 else f"wh/t1/{number}" for number in range(1000)]
     passed = await site.passed(delete(*keys), "writer")
     assert (len(passed.refused), len(passed.forwardable.request.delete_keys)) == (100, 900)
@@ -119,9 +117,8 @@ class _Counted(PolicyResolver):
 )
 async def test_keys_of_one_folder_are_refused_together(keys: list[str], who: str, most: int) -> None:
     """A thousand refused keys cost as much as eighty reads, and one caller could stop a worker with them."""
-    site = Site()
     resolver = _Counted()
-    site.gate = Gate(lambda: site.state, resolver, frozenset())
+    site = Site(resolver=resolver)
     await site.reason(delete(*keys), who)
     assert 0 < len(resolver.asked) <= most
 
@@ -159,9 +156,8 @@ async def test_short_work_is_not_held_up_between_its_pieces(monkeypatch: pytest.
 
 async def test_bulk_deletes_are_judged_one_after_the_other() -> None:
     """A turn of the loop would be as long as there are connections that send one."""
-    site = Site()
     resolver = _Counted()
-    gate = Gate(lambda: site.state, resolver, frozenset())
+    gate = Site(resolver=resolver).gate
 
     async def one(prefix: str) -> None:
         asked = AskedFor(forward=delete(*[f"{prefix}/{number}" for number in range(500)]))
@@ -224,7 +220,7 @@ async def test_the_order_of_the_request_is_kept() -> None:
 
 
 async def test_what_is_observed_holds_to_the_grammar_of_keys() -> None:
-    """A key that a store may read as another one is not served to anybody."""
+    """A key that a store may read as another one is served to no caller."""
     site = Site()
     assert await site.reason(delete("a", "b/../c", bucket="vault"), "watched") is Reason.KEY_DOT_SEGMENT
     # Where it lies is told all the same, and what the policy says of it.

@@ -135,7 +135,7 @@ async def test_what_is_remembered_of_callers_is_bounded(monkeypatch: pytest.Monk
             assert await site.reason(wire(bucket=bucket, key="a"), "owner") is Reason.ALLOWED
 
 
-async def test_one_bucket_of_two_stores_is_nobodys() -> None:
+async def test_one_bucket_of_two_stores_is_of_neither() -> None:
     """Two catalogs may give one name to two buckets; guessing which is meant would be wrong half of the time."""
     two = POLICY.replace("beside: {storages: [main]", "beside: {storages: [other]").replace(
         "catalogs:\n",
@@ -157,7 +157,7 @@ async def test_one_bucket_of_two_stores_is_nobodys() -> None:
 
 
 async def test_buckets_are_listed_to_their_readers() -> None:
-    """The store's own list would show the buckets of everybody."""
+    """The store's own list would show the buckets of all tenants."""
     site = Site()
     service = wire(bucket="")
     since = strftime("%Y-%m-%dT%H:%M:%S.000Z", gmtime(site.state.loaded_at))

@@ -11,10 +11,8 @@ import pytest
 
 from signproxy.errors import Check, Reason, Refused
 from signproxy.gate import gate
-from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import CatalogAddress
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import Allow, NamedTable, Subject, TableId
 from signproxy.policy.state import PolicyState
 from signproxy.s3.operation import Access, Operation
@@ -221,7 +219,7 @@ async def test_the_policy_is_read_once_per_request() -> None:
     closed = MemoryPolicySource("remote_signing: false", single_issuer=True).load(2)
     product = Product(SEALED)
     states = _Counting(open_state, closed)
-    product.gate = Gate(states, PolicyResolver(), frozenset())
+    product.judge_by(state=states)
     judged = await judge(product, Ask())
     assert isinstance(judged.allow, Allow)
     assert (judged.policy_rev, judged.policy_epoch, states.looks) == (open_state.rev, 1, 1)
@@ -237,7 +235,7 @@ async def test_what_had_to_be_asked_for_is_judged_anew_as_a_whole() -> None:
     closed = MemoryPolicySource("remote_signing: false", single_issuer=True).load(2)
     product = Product(SEALED)
     states = _Counting(open_state, closed)
-    product.gate = Gate(states, Slow(), frozenset())
+    product.judge_by(state=states, resolver=Slow())
     judged = await judge(product, Ask())
     assert judged.refused is not None
     assert judged.refused.reason is Reason.CATALOG_UNKNOWN

@@ -94,7 +94,7 @@ async def test_a_catalog_that_stops_learning_while_it_is_asked_is_judged_as_one_
 ) -> None:
     """A reload may change anything."""
     site = Site()
-    site.gate = Gate(lambda: site.state, resolver, frozenset(), frozenset(), site.resolver)
+    site.rooms.judge_by(resolver=resolver)
     site.upstream.put(facts())
     asked = await _waiting(site)
     text = policy(more=DECLARED).replace(", tables: upstream", "")
@@ -122,7 +122,7 @@ async def test_questions_come_to_an_end() -> None:
     """An upstream that says another thing each time must not hold a request for ever."""
     site = Site()
     endless = _Endless()
-    site.gate = Gate(lambda: site.state, PolicyResolver(), frozenset(), frozenset(), endless)  # type: ignore[arg-type]  # as much as is called
+    site.rooms.judge_by(learned_resolver=endless)  # type: ignore[arg-type]  # as much as is called
     explained = await _asked_of(site)
     assert (explained.reason, explained.detail) == (
         Reason.UPSTREAM_UNAVAILABLE,
@@ -146,10 +146,10 @@ async def test_a_refusal_before_the_question_is_recorded_like_any_other() -> Non
     """The audit trail names the table, although it is not known yet whether there is one."""
     site = Site()
     deny = Deny(Reason.NO_READ_DATA, "detail")
-    site.gate = Gate(lambda: site.state, PolicyResolver(), frozenset(), frozenset(), _Knows(deny))  # type: ignore[arg-type]  # as much as is called
+    site.rooms.judge_by(learned_resolver=_Knows(deny))  # type: ignore[arg-type]  # as much as is called
     assert await site.reason(KEY) is Reason.NO_READ_DATA
     assert site.judgement.deny is deny
-    site.gate = Gate(lambda: site.state, PolicyResolver(), frozenset(), frozenset(), _Knows(Found(())))  # type: ignore[arg-type]  # as much as is called
+    site.rooms.judge_by(learned_resolver=_Knows(Found(())))  # type: ignore[arg-type]  # as much as is called
     assert await site.reason(KEY) is Reason.TABLE_UNKNOWN
 
 

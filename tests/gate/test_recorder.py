@@ -369,7 +369,7 @@ async def test_with_allow_a_lost_event_does_not_stop_the_request() -> None:
 
 
 def test_refusals_without_a_principal_have_a_budget_of_their_own() -> None:
-    """Without a token anyone could fill the disk with refusals."""
+    """Without a token any client could fill the disk with refusals."""
     with _desk() as desk:
         for _ in range(100):
             desk.refuse(Reason.TOKEN_MISSING, "")
@@ -792,7 +792,7 @@ async def test_a_place_that_was_kept_is_used_by_a_refusal_too() -> None:
         desk.recorder.reserve(request, judged, lease)
         kept = lease.event
         desk.refuse(Reason.STORE_UNAVAILABLE, "refused the connection", judged, request=request, lease=lease)
-        assert (kept, lease.event) == (desk.product.trail, None)
+        assert (kept, lease.event) == (desk.recorder, None)
         (event,) = desk.product.events()
         assert (event.decision, event.reason, event.s3_op) == (Verdict.ERROR, "store_unavailable", "GetObject")
 

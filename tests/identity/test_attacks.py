@@ -63,7 +63,7 @@ def hmac_token(header: dict[str, object], secret: bytes, payload: dict[str, obje
 @pytest.mark.parametrize("algorithm", ("none", "None", "NONE", "nOnE", "none ", "", "\x00none"))
 @pytest.mark.parametrize("signature", ("", "AAAA"))
 def test_unsigned_tokens_are_refused(algorithm: str, signature: str, no_crypto: None) -> None:
-    """Anybody could be anybody."""
+    """Any caller could be any other."""
     text = f"{b64(json.dumps({'alg': algorithm}).encode())}.{b64(json.dumps(claims()).encode())}.{signature}"
     assert refusal(authenticator(), text) is Reason.TOKEN_ALGORITHM
     assert refusal(authenticator(public_issuer("RS256", "ES256")), text) is Reason.TOKEN_ALGORITHM
@@ -71,7 +71,7 @@ def test_unsigned_tokens_are_refused(algorithm: str, signature: str, no_crypto: 
 
 @pytest.mark.parametrize("algorithm", ("HS256", "HS384", "HS512"))
 def test_a_public_key_is_no_shared_secret(algorithm: str, no_crypto: None) -> None:
-    """Anybody could sign with the key that the issuer publishes (the oldest attack on JWT)."""
+    """Any caller could sign with the key that the issuer publishes (the oldest attack on JWT)."""
     public = pem(rsa_key())
     who = authenticator(public_issuer("RS256"))
     for secret in (public, public.strip(), public.replace(b"\n", b""), json.dumps(jwk(rsa_key())).encode()):
@@ -365,7 +365,7 @@ def test_signatures_of_any_length_and_none_are_refused(algorithm: str, size: int
 
 
 def test_a_public_key_in_disguise_is_no_shared_secret() -> None:
-    """A binary key file given as the secret would let everybody sign; PyJWT knows it by its form."""
+    """A binary key file given as the secret would let every caller sign; PyJWT knows it by its form."""
     public = rsa_key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     who = authenticator(issuer(SharedSecret(public)))
     assert refusal(who, hmac_token({"alg": "HS256"}, public)) is Reason.TOKEN_KEY_UNKNOWN

@@ -304,5 +304,5 @@ def test_service_account_tokens_that_contradict_themselves_are_refused(sub: str,
 
 
 def test_other_issuers_say_nothing_of_pods() -> None:
-    """Anybody's token could blame any pod."""
+    """Any caller's token could blame any pod."""
     assert principal(authenticator(), token(claims(sub=ACCOUNT, **{"kubernetes.io": ABOUT}))).pod is None

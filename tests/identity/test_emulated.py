@@ -112,7 +112,7 @@ def test_a_pod_is_kept_for_the_audit() -> None:
 
 
 def test_neither_logs_nor_pickles_hold_a_secret() -> None:
-    """A secret in a log is everybody's."""
+    """A secret in a log is one for each of its readers."""
     keys = emulated(_BY)
     key = issued(keys)
     for shown in (repr(key), repr(opened(keys, key))):

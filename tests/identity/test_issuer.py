@@ -66,7 +66,7 @@ def test_sound_issuers_are_accepted(changes: dict[str, Any]) -> None:
         ({"keys": SharedSecret(b"x" * 31)}, "secret_file", "31 bytes long; the listed algorithms need 32"),
         ({"keys": SharedSecret(b"x" * 47), "algorithms": ("HS256", "HS384")}, "secret_file", "need 48"),
         ({"keys": SharedSecret(b"x" * 63), "algorithms": ("HS512",)}, "secret_file", "need 64"),
-        # Everybody has the public key.
+        # Every caller has the public key.
         ({"keys": SharedSecret(pem(rsa_key()))}, "secret_file", "is a key"),
         ({"keys": SharedSecret(str(jwk(rsa_key())).replace("'", '"').encode())}, "secret_file", "is a key"),
         ({"keys": SharedSecret(b"ssh-ed25519 " + b"A" * 60)}, "secret_file", "is a key"),

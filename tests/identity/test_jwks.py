@@ -120,7 +120,7 @@ async def closing(who: Authenticator) -> AsyncIterator[Authenticator]:
 
 
 async def test_a_storm_of_unknown_kids_asks_once_a_minute() -> None:
-    """Anybody without a valid token could flood the identity provider through signproxy."""
+    """Any client without a valid token could flood the identity provider through signproxy."""
     clock = Clock()
     async with (
         KeyServer(KEYS) as server,
@@ -142,7 +142,7 @@ async def test_a_storm_of_unknown_kids_asks_once_a_minute() -> None:
 
 
 async def test_known_keys_are_served_while_unknown_ones_cool_down() -> None:
-    """A storm would lock everybody out."""
+    """A storm would lock every caller out."""
     clock = Clock()
     async with (
         KeyServer(KEYS) as server,
@@ -191,7 +191,7 @@ async def test_a_rotation_during_a_fetch_is_seen_by_a_second_one() -> None:
 
 
 async def test_a_caller_who_goes_away_leaves_the_fetch_to_the_others() -> None:
-    """One impatient client would fail everybody who waits for the same keys."""
+    """One impatient client would fail every other that waits for the same keys."""
     get = Scripted(KEYS)
     get.gate.clear()
     async with closing(authenticator(remote_issuer(URL), get=get)) as who:
@@ -292,7 +292,7 @@ async def test_an_issuer_that_is_down_later_is_believed_by_its_old_keys() -> Non
 
 
 async def test_an_error_keeps_the_keys_and_what_was_verified_with_them() -> None:
-    """A failed refresh would cost everybody a signature check."""
+    """A failed refresh would cost every request a signature check."""
     clock, sleep = Clock(), Sleeper()
     get = Scripted(KEYS, b"<html>maintenance</html>")
     async with closing(authenticator(remote_issuer(URL), key_clock=clock, get=get, sleep=sleep)) as who:

@@ -67,7 +67,7 @@ def test_a_published_key_serves_its_algorithms_alone(key: dict[str, object], alg
 @pytest.mark.parametrize(
     ("key", "why"),
     (
-        # A published HMAC key lets everybody sign.
+        # A published HMAC key lets every reader sign.
         ({"kty": "oct", "k": b64(b"x" * 32)}, "a secret was published"),
         ({"kty": "oct"}, "`kty` 'oct'"),
         ({"kty": "oct", "alg": "RS256", "n": "AQAB", "e": "AQAB"}, "`kty` 'oct'"),

@@ -99,7 +99,7 @@ def test_browsers_are_refused(header: str, peer: Peer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("header", ("forwarded", "x-forwarded-for", "x-real-ip", "via"))
 def test_what_a_proxy_hands_on_is_refused(header: str, tmp_path: Path) -> None:
-    """A proxy beside signproxy would make everybody who reaches it the pod."""
+    """A proxy beside signproxy would make every client that reaches it the pod."""
     assert refused(identity(tmp_path), headers=(*HOST, (header, "10.0.0.9"))) is Reason.PEER_REFUSED
 
 

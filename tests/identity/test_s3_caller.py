@@ -453,7 +453,7 @@ _GOOD: Sequence[Sent] = (signed(_KEY, "PUT", "/b/k?partNumber=1", payload="abc")
 @given(
     _TEXT, st.lists(st.tuples(st.sampled_from(["authorization", "x-amz-security-token", "host"]), _TEXT), max_size=4)
 )
-def test_nothing_made_up_is_anybody(target: str, headers: list[tuple[str, str]]) -> None:
+def test_nothing_made_up_is_a_caller(target: str, headers: list[tuple[str, str]]) -> None:
     """A stranger could guess a way in, or end a worker by what is sent."""
     try:
         caller = callers(_ANY).identify("GET", target, headers, LOCAL, NOW)

@@ -143,7 +143,7 @@ def test_a_table_token_is_no_context() -> None:
 
 
 def test_a_token_of_another_installation_is_refused() -> None:
-    """Its operator could name anybody."""
+    """Its operator could name any principal."""
     other = who(table_tokens=table_tokens(OTHER))
     assert refusal(who(), made(other, token())) is Reason.TOKEN_KEY_UNKNOWN
 

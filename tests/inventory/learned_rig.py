@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.inventory.learned.alarms import SightingRefusal
@@ -139,13 +140,6 @@ class Clock:
 
 
 @dataclass
-class Context:
-    """What a client carries, opened."""
-
-    staged: Staged | None
-
-
-@dataclass
 class Site:
     """A gate, what it learned, and the upstream that tells it."""
 
@@ -161,9 +155,13 @@ class Site:
         self.resolver = LearnedResolver(self.tables, self.upstream, self.clock, self.allowance)
         state = MemoryPolicySource(self.text).load(1)
         self.rooms = Assembled(state, learned=self.tables, learned_resolver=self.resolver)
-        self.gate = self.rooms.house.rooms.api.gate
         self.said: list[Judgement] = []
         """What the gate said of the last request: so far, for each of its questions, and in the end."""
+
+    @property
+    def gate(self) -> Gate:
+        """The gate that judges."""
+        return self.rooms.gate
 
     @property
     def judgement(self) -> Judgement:
@@ -265,7 +263,7 @@ class Site:
             BY_LOCATION if table is None else NamedTable(namespace, table),
             wire,
             bearer=f"{asks.subject}-token" if bearer is None else bearer,
-            carried=None if carried is None else Context(carried),
+            carried=None if carried is None else lambda: carried,
         )
         return verdict_of(await self.judge(Subject.of(asks), asked))
 

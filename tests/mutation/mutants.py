@@ -13,7 +13,6 @@ from tests.mutation.operators import Enums, Role, variants
 _NOT_BEHAVIOUR = {"annotation", "returns", "decorator_list", "bases", "keywords", "type_params"}
 _DECLARATIONS = {"__slots__", "__all__", "__match_args__"}
 _ENUM_BASES = {"Enum", "IntEnum", "IntFlag", "Flag", "StrEnum"}
-_RAISED = {"Refused", "Deny", "Finding"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LONG = 160
 MODULE = "<module>"

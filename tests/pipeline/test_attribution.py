@@ -268,7 +268,7 @@ decided("unstamped", stamped=False, bucket="plain")
 asked("unstamped", "probable", bucket="plain")
 
 
-# -- forwarded without a stamp (`stamp: off`, an older segment), and the answer was lost: no proof against anybody
+# -- forwarded without a stamp (`stamp: off`, an older segment), and the answer was lost: no proof against a principal
 
 
 def lost(name: str, **changes: Any) -> None:

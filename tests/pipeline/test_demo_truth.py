@@ -286,7 +286,7 @@ def test_grants_are_used_as_told() -> None:
     assert {(one["principal"], one["privilege"], one["securable"]) for one in told} == exported
 
 
-def test_everybody_had_the_right_to_what_was_allowed() -> None:
+def test_every_principal_had_the_right_to_what_was_allowed() -> None:
     """If events were allowed that no grant stands behind, entitled and used could not be compared."""
     held: dict[str, set[str]] = defaultdict(set)
     for one in (*_policy("grant"), *_policy("revoked")):

@@ -116,7 +116,7 @@ _places = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(
 
 @given(st.lists(st.tuples(st.booleans(), _places, st.sampled_from((A, B, C))), max_size=30), _places)
 def test_it_answers_as_a_list_of_places_would(changes: list[tuple[bool, str, Owner]], asked: str) -> None:
-    """A tree that loses a place gives it away; one that keeps it refuses it to everybody."""
+    """A tree that loses a place gives it away; one that keeps it refuses it to every caller."""
     tree: PlaceTree[Owner] = PlaceTree()
     held: list[tuple[str, Owner]] = []
     for adds, prefix, owner in changes:

@@ -99,7 +99,7 @@ def _known(who: str, tables: str = "upstream") -> tuple[Catalog, Rights]:
 def test_rights_at_a_place_are_those_of_the_place_and_above(
     who: str, namespace: str | None, name: str | None, expected: str
 ) -> None:
-    """A catalog call names its place before anybody knows whether it exists."""
+    """A catalog call names its place before it is known to exist."""
     catalog, rights = _known(who)
     mask = mask_at(catalog, rights, namespace, name)
     assert mask == (mask_of([expected]) if expected else 0), names_of(mask)

@@ -84,7 +84,7 @@ def test_a_word_is_enough_for_a_caller_that_the_policy_does_not_know() -> None:
     ),
 )
 def test_a_word_moves_no_wall(asked: S3Request, reason: Reason) -> None:
-    """Locations and metadata are guarded against everybody."""
+    """Locations and metadata are guarded against every caller."""
     world = World()
     table = world.table(given={})
     assert _told(world, asked, table, standing=WORD) == (reason, "")
@@ -122,7 +122,7 @@ def test_the_owners_of_a_copys_source_may_be_told(word: int, readable: bool) -> 
             assert rule == "v+analyst@table:lake.sales.orders"
 
 
-def test_a_copy_inside_the_table_needs_nobodys_word_on_its_source() -> None:
+def test_a_copy_inside_the_table_needs_no_word_on_its_source() -> None:
     """`binding: strict` copies inside the one table that was named."""
     world = World(overlap=Overlap.FORBIDDEN)
     table = world.table(given=grants(SIGN, WRITE))

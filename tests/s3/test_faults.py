@@ -184,7 +184,7 @@ def test_a_fault_is_told_in_the_words_of_s3(
     assert dict(answer.elements) == elements
 
 
-def test_a_bucket_that_could_be_one_is_refused_as_everybodys() -> None:
+def test_a_bucket_that_could_be_one_is_refused_as_any_others() -> None:
     """A caller who guesses names would learn from the words which of them are there."""
     with pytest.raises(Refused) as refused:
         classify_forwarded(MINIO, asked(bucket="other%"), ALL)

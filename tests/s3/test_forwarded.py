@@ -137,7 +137,7 @@ def test_any_query_reaches_the_store_byte_for_byte(prefix: str, marker: str, plu
     )
 )
 def test_any_headers_reach_the_store_as_they_were(headers: dict[str, str]) -> None:
-    """Whatever is sent and not signed could be added by anybody on the way."""
+    """Whatever is sent and not signed could be added by any host on the way."""
     if len({name.lower() for name in headers}) < len(headers):
         return
     passed = passes(asked("PUT", headers=headers), ALL)

@@ -196,7 +196,7 @@ def test_a_part_of_the_list_of_buckets_may_be_asked_for() -> None:
 
 
 def test_what_is_forward_s_alone_says_so() -> None:
-    """An operation of a proxy that reached the sign way would be signed without anybody seeing its answer."""
+    """An operation of a proxy that reached the sign way would be signed without a look at its answer."""
     assert {operation.s3_name for operation in Operation if operation.forward_only} == {
         "HeadBucket", "GetBucketLocation", "ListObjects", "ListBuckets", "GetObjectAttributes", "DeleteObjectTagging",
         "OtherRead", "OtherWrite",

@@ -253,7 +253,7 @@ def test_only_one_signature_may_be_presented() -> None:
 
 
 def test_a_query_that_does_not_decode_is_refused() -> None:
-    """Bytes that are no UTF-8 are read differently by everybody."""
+    """Bytes that are no UTF-8 are read differently by each reader."""
     assert refused_query("a=%ff&" + query()) is Reason.QUERY_MALFORMED
 
 

@@ -53,7 +53,7 @@ def test_what_proxies_and_sdks_change_is_accepted_unsigned(name: str) -> None:
 
 
 def test_no_other_header_is_taken_for_volatile() -> None:
-    """What is accepted unsigned can be changed on the way by anybody."""
+    """What is accepted unsigned can be changed by any host on the way."""
     assert set(UNSIGNED) == set(_VOLATILE)
 
 

@@ -132,7 +132,7 @@ def test_a_receiver_that_wants_no_more_stops_the_sender(loop: str) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_an_end_that_was_not_said_is_a_break(loop: str) -> None:
-    """Anybody on the way can end a connection: an answer that ends with it would look whole, and be cut."""
+    """Any host on the way can end a connection: an answer that ends with it would look whole, and be cut."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"half of it")

@@ -86,7 +86,7 @@ def _documents(snapshot: FileSnapshot, findings: Findings) -> Documents:
         try:
             data = load_yaml(content.decode(), file)
             if data == {} and b"{" not in content:
-                # A file that is being written begins like this, and it would refuse everybody everything.
+                # A file that is being written begins like this, and it would refuse every request.
                 findings.add(file, "", "holds nothing; write {} if that is meant")
                 continue
             documents.append((file, decode(PolicyDocument, data, file=file)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,16 +20,10 @@ from signproxy.s3.request import S3Request
 Holder = Table | LearnedTable | PersonalTable
 """The owner of what a request addresses: a table of the policy, a learned one, or one that is not live."""
 
-
-class SealedContext(Protocol):
-    """What the caller brought back that signproxy had handed out and sealed."""
-
-    @property
-    def staged(self) -> Staged | None:
-        """The staged create that the request belongs to. Raise Refused (CONTEXT_INVALID) for what is not the caller's.
-
-        It may have to be opened first, so it is read only where it is needed.
-        """
+SealedContext = Callable[[], Staged | None]
+"""Opens what the caller brought back that signproxy had sealed, and returns the staged create that the request belongs
+to; None where its time is over. Raises Refused (CONTEXT_INVALID) for what is not the caller's. Most requests need none,
+so it is called only where one is needed."""
 
 
 class Asker(msgspec.Struct, frozen=True, gc=False):

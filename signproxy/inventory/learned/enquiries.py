@@ -19,7 +19,7 @@ from signproxy.inventory.learned.departures import Departures, answer_for, gains
 from signproxy.inventory.learned.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned.learned_table import Doubt, LearnedTable, PersonalTable
 from signproxy.inventory.learned.sighting import Live
-from signproxy.inventory.learned.vouchers import EVERYBODY, Recipient, answered
+from signproxy.inventory.learned.vouchers import EVERY_CALLER, Recipient, answered
 from signproxy.model import Subject, TableId
 from signproxy.policy.table import table_key
 from signproxy.telemetry.log import get_logger
@@ -164,8 +164,8 @@ class Enquiries:
 
     def _key(self, asked: Asked, table: TableId) -> QuestionKey:
         # An answer is of the token that was shown, and what is denied of one is not to wait for another's.
-        everybodys = asked.trusts_policy and (asked.recipient is None or asked.recipient is EVERYBODY)
-        return table.catalog, table_key(table.namespace, table.name), "" if everybodys else asked.who
+        for_all = asked.trusts_policy and (asked.recipient is None or asked.recipient is EVERY_CALLER)
+        return table.catalog, table_key(table.namespace, table.name), "" if for_all else asked.who
 
     def _begin(self, asked: Asked, table: TableId, key: QuestionKey) -> None:
         if not self._may_ask(asked, table):

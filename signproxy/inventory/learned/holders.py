@@ -86,7 +86,7 @@ class Holders:
             return True
         holdings = self._tables.ground.of(asked.catalog.name)
         name = target.namespace, target.name
-        carried = asked.carried.staged if asked.carried is not None and asked.principal else None
+        carried = asked.carried() if asked.carried is not None and asked.principal else None
         return bool(
             holdings.staged.of(*name, asked.principal, asked.now)
             or holdings.dropped.of(*name, asked.principal, asked.now)
@@ -177,7 +177,7 @@ class Holders:
     ) -> tuple[PersonalTable, ...]:
         """Return the staged tables that stand, with the one that the caller carries."""
         usable = self._tables.personal.usable_staged(asked.catalog, records, asked.now)
-        carried = asked.carried.staged if asked.carried is not None and asked.principal else None
+        carried = asked.carried() if asked.carried is not None and asked.principal else None
         if carried is None or carried.until <= asked.now:
             return usable
         if carried.catalog != asked.catalog.name or carried.principal != asked.principal:

@@ -14,7 +14,7 @@ from signproxy.inventory.learned.learned import LearnedTables, TableLoader
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable, Phase, is_name
 from signproxy.inventory.learned.sighting import Live, Loaded
 from signproxy.inventory.learned.unquestioned import Unquestioned
-from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs, Recipient, Voucher, recipient_of
+from signproxy.inventory.learned.vouchers import EVERY_CALLER, AsksAs, Recipient, Voucher, recipient_of
 from signproxy.model import Deny, NamedTable, Subject, TableId, Target
 from signproxy.policy.catalog import Authorizer, Catalog, Learning, Overlap, TableBinding
 from signproxy.policy.decide import lacking
@@ -166,7 +166,7 @@ class LearnedResolver:
         if catalog.authorizer is _POLICY:
             asks_as = self._loader.asks_as(catalog.name)
             if asks_as is not AsksAs.CALLER:
-                return EVERYBODY if asks_as is AsksAs.SERVICE else None
+                return EVERY_CALLER if asks_as is AsksAs.SERVICE else None
         return recipient_of(subject.caller, bearer)
 
     def _resolve(self, asked: Asked) -> Found | Deny | Awaitable[None]:

@@ -99,7 +99,7 @@ class Answered(msgspec.Struct, frozen=True, gc=False, tag="answered"):
     name: str
     uuid: str
     principal: str
-    """Empty where the upstream is asked as signproxy, so that the answer is everybody's."""
+    """Empty where the upstream is asked as signproxy, so that the answer is for every caller."""
     token: bytes
     """The digest of the principal's token."""
     ends: float

@@ -37,7 +37,7 @@ class AsksAs(Enum):
 
 
 class Recipient(NamedTuple):
-    """Whom an upstream answers: a principal by one token, or everybody where it is asked as signproxy."""
+    """Whom an upstream answers: a principal by one token, or every caller where it is asked as signproxy."""
 
     name: str
     token: bytes
@@ -46,7 +46,7 @@ class Recipient(NamedTuple):
     """Unix time at which the token ends."""
 
 
-EVERYBODY = Recipient("", b"", math.inf)
+EVERY_CALLER = Recipient("", b"", math.inf)
 
 
 class Voucher(msgspec.Struct, gc=False):
@@ -155,7 +155,7 @@ DENIALS_AT_MOST = 20_000
 _EACH_AT_MOST = 64
 """Callers for whom one name is remembered as absent; more are asked for again."""
 
-_ANYBODY = ""
+_ANY_CALLER = ""
 
 
 class Denials:
@@ -171,14 +171,14 @@ class Denials:
 
     def refused(self, catalog: str, key: str, refusal: SightingRefusal, now: float) -> None:
         """Remember that the table of this name is not believed."""
-        self._add(catalog, key, _ANYBODY, now, refusal)
+        self._add(catalog, key, _ANY_CALLER, now, refusal)
 
     def found(self, catalog: str, key: str, who: str, now: float) -> tuple[float, SightingRefusal | None] | None:
         """Return until when, and why, the table is not to be asked for again."""
         held = self._held.get((catalog, key))
         if held is None:
             return None
-        for name in (_ANYBODY, who):
+        for name in (_ANY_CALLER, who):
             denial = held.get(name)
             if denial is not None and denial[0] > now:
                 return denial

@@ -23,13 +23,13 @@ from signproxy.pipeline.warehouse import Warehouse
 
 _STEPS = 5
 MAX_PATCH = 100_000
-"""Entries of a patch; more than anybody reviews, and as much as the driver holds with ease."""
+"""Entries of a patch; more than an operator reviews, and as much as the driver holds with ease."""
 
 
 PATCH_SCHEMA = "signproxy.policy-patch/1"
 
 _HEAD = """\
-# What could be withdrawn from the policy without taking anything from anybody who used it.
+# What could be withdrawn from the policy without taking a right that was used.
 # Nothing applies this by itself:
 #     signproxy policy patch --policy POLICY FILE                  shows the difference
 #     signproxy policy patch --policy POLICY FILE --output COPY    writes a copy without it

@@ -89,7 +89,7 @@ class Listener:
         Requests whose body is still arriving are in flight. aiohttp's own way to end would not read on.
         """
         if await self._accepting.finish():
-            # What they have to say is on its way: they connected before anybody could tell them not to.
+            # What they have to say is on its way: they connected before they could be told not to.
             await asyncio.sleep(min(HEAR_SECONDS, seconds))
         await until(lambda: not _is_busy(self._server), seconds)
         connections = [(each, each.transport) for each in self._server.connections]

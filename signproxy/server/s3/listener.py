@@ -53,7 +53,7 @@ class S3Listener:
         guests = self.guests
         guests.drain()
         if guests.open:
-            # What they have to say may be on its way: they connected before anybody could tell them not to.
+            # What they have to say may be on its way: they connected before they could be told not to.
             await asyncio.sleep(min(HEAR_SECONDS, seconds))
         guests.wind_down()
         await until(lambda: not guests.open, seconds)

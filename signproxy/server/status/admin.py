@@ -91,7 +91,7 @@ KEEP_SECONDS = 15.0
 """How long the last report speaks for workers that are slow to make another."""
 
 PATHS = ("/livez", "/readyz", "/startupz", "/metrics", "/status")
-"""Everything that is served here. The last shows who was refused what, and is not for everybody."""
+"""Everything that is served here. The last shows who was refused what, and is for operators alone."""
 
 _log = log.get_logger("signproxy.admin")
 
@@ -105,7 +105,7 @@ _JSON = f"Content-Type: application/json\r\n{_GUARDS}"
 
 _NO_REPORT = "the workers do not answer\n"
 _HOW = (
-    "/status shows who was refused what, and is not for everybody: {why}.\n"
+    "/status shows who was refused what, and is for operators alone: {why}.\n"
     "It is answered\n"
     "  on this machine: http://127.0.0.1:<admin port>/status, also through `kubectl port-forward`;\n"
     "  on the Unix socket of admin.socket;\n"

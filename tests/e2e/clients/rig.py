@@ -1,4 +1,4 @@
-"""Put a real signproxy before a real store, run clients as processes, and read what everybody has seen of them."""
+"""Put a real signproxy before a real store, run clients as processes, and read what each side has seen of them."""
 
 from __future__ import annotations
 

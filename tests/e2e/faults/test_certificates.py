@@ -110,7 +110,7 @@ def test_a_broken_key_leaves_the_old_pair_in_use(deploy: Deploy, workers: int) -
         assert "PRIVATE KEY" not in served.tail()
 
 
-def test_plain_http_on_a_tls_port_is_nobodys_problem(deploy: Deploy) -> None:
+def test_plain_http_on_a_tls_port_is_no_problem_for_others(deploy: Deploy) -> None:
     """Scanners and wrongly set clients come along all day."""
     deployment = deploy()
     shown = Presented(deployment)

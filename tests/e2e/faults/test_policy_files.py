@@ -80,7 +80,7 @@ def test_a_broken_policy_changes_nothing_and_its_repair_bites(
 
 
 def test_a_policy_is_not_believed_while_it_is_being_written(deploy: Deploy, workers: int) -> None:
-    """The first half of a file is often a whole policy: one without grants, which would lock everybody out."""
+    """The first half of a file is often a whole policy: one without grants, which would lock every caller out."""
     deployment = deploy(workers)
     text = yaml.safe_dump(policy_of(tables=200), sort_keys=False)
     assert text.index("grants:") > text.index("tables:")

@@ -43,7 +43,7 @@ def service(deployment: Deployment) -> Iterator[SessionService]:
 def test_sessions_that_live_outlast_the_failures_of_the_service(
     deployment: Deployment, service: SessionService, mode: Mode
 ) -> None:
-    """A session service that is away for an hour must not be noticed by anybody but the operator."""
+    """A session service that is away for an hour must be noticed by the operator alone."""
     with deployment.serve() as served, _load_on(deployment) as load:
         given = len(service.given)
         service.mode = mode

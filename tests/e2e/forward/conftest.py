@@ -11,7 +11,6 @@ import pytest
 from tests.e2e.conftest import Shelf
 from tests.e2e.forward.door import Door, run_door, storage_of, volume_policy
 from tests.e2e.stores import SWIFT, VERSITYGW, RunningStore, StoreKind
-from tests.e2e.stores.direct import Owner
 from tests.e2e.stores.minio import MINIO
 
 PATTERN = "through-*"
@@ -49,12 +48,3 @@ class Doors:
 def doors(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     with ExitStack() as stack:
         yield Doors(shelf, tmp_path_factory, stack)
-
-
-@pytest.fixture
-def owner_of(doors: Doors) -> Iterator[dict[str, Owner]]:
-    """Return the owners of stores by name, each with a connection of its own."""
-    owners: dict[str, Owner] = {}
-    yield owners
-    for owner in owners.values():
-        owner.close()

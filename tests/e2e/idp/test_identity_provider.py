@@ -18,12 +18,12 @@ from tests.e2e.idp.provider import CLIENT, Address, Fetches, IdentityProvider, m
 pytestmark = pytest.mark.ci
 
 STORM = 500
-"""Tokens with made-up key ids; anybody can make as many."""
+"""Tokens with made-up key ids; any client can make as many."""
 CROWD = 25
 """Callers at a time."""
 
 HANGS = 60.0
-"""Seconds after which a hanging provider would answer: longer than anybody waits for it."""
+"""Seconds after which a hanging provider would answer: longer than any client waits for it."""
 
 
 # -- tokens --------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_a_new_key_is_fetched_once_and_old_tokens_live_on(
 
 
 def test_made_up_key_ids_cost_one_fetch(deployment: Deployment, provider: IdentityProvider) -> None:
-    """Otherwise anybody can have signproxy run down the company's identity provider."""
+    """Otherwise any client can have signproxy run down the company's identity provider."""
     with deployment.serve() as served:
         good = provider.token()
         before = provider.fetches()
@@ -178,7 +178,7 @@ GARBAGE = (
 def test_a_garbled_key_set_changes_nothing(
     deployment: Deployment, provider: IdentityProvider, status: int, body: str
 ) -> None:
-    """A broken deployment of the provider must neither lock everybody out nor let anybody in."""
+    """A broken deployment of the provider must neither lock every caller out nor let a stranger in."""
     old, unseen = provider.token(), provider.token(algorithm="ES256")
     with deployment.serve() as served:
         assert served.sign(old).status == 200

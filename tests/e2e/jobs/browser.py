@@ -103,19 +103,10 @@ class Browser:
         found = self.call("Runtime.evaluate", {"expression": expression, "returnByValue": True})
         return found["result"].get("value")
 
-    def screenshot(self, path: Path) -> None:
-        """Keep how the whole page looks."""
-        found = self.call("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": self._whole()})
-        path.write_bytes(base64.b64decode(found["data"]))
-
     def pdf(self, path: Path) -> None:
         """Print the page."""
         found = self.call("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": False})
         path.write_bytes(base64.b64decode(found["data"]))
-
-    def _whole(self) -> dict[str, float]:
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        return {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
 
     def _next(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._left:

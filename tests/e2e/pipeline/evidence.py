@@ -39,7 +39,7 @@ class Scene:
     with_keys: Counter[Asked] = field(default_factory=Counter)
     """With the store's own keys, past signproxy."""
     anonymous: Counter[Asked] = field(default_factory=Counter)
-    """With no keys, of objects that everybody may read."""
+    """With no keys, of objects that are public."""
     sent: Counter[str] | None = None
     """The stamps of the requests that clients sent, where a relay between them and the store wrote them down."""
     has_catalog: bool = False

@@ -1,4 +1,4 @@
-"""Use a store through signproxy, by both of its ways, and past it; what everybody wrote down is left behind."""
+"""Use a store through signproxy, by both of its ways, and past it; what each side wrote down is left behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STORES: dict[str, tuple[str, Callable[..., AbstractContextManager[RunningStore]]
 NAMESPACE = "sales"
 WRITABLE, READABLE, CLOSED = "orders", "customers", "denied"
 OPEN = "open"
-"""Below this everybody may read, without any keys."""
+"""Below this every client may read, without any keys."""
 
 LEFT = "left.parquet"
 """An object that a client began to upload, and went away."""

@@ -73,7 +73,7 @@ def run_receiver(path: Path) -> Iterator[Log]:
         def do_POST(self) -> None:
             """Keep one entry."""
             content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            # versitygw and MinIO ask first whether anybody is there, with nothing to tell.
+            # versitygw and MinIO ask first whether a receiver is there, with nothing to tell.
             if content.strip():
                 log.take(content)
             self.send_response(200)

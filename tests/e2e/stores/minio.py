@@ -78,7 +78,7 @@ def run(directory: Path, *, log_webhook: str = "") -> Iterator[RunningStore]:
             REGION,
             access_key,
             secret,
-            Traits(refuses_wrong_region=True, refuses_dot_segments=True, stores_object_beside_its_directory=False),
+            Traits(refuses_wrong_region=True, stores_object_beside_its_directory=False),
             server.tail,
         )
     finally:

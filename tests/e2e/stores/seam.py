@@ -17,10 +17,8 @@ class Traits:
 
     refuses_wrong_payload_hash: bool = True
     refuses_wrong_region: bool = True
-    refuses_dot_segments: bool = False
-    folds_empty_segments: bool = False
     verifies_as_forwarded: bool = False
-    """Whether `X-Forwarded-Host` and `X-Forwarded-Prefix` of anybody change what a signature is checked against
+    """Whether `X-Forwarded-Host` and `X-Forwarded-Prefix` of any client change what a signature is checked against
     (seaweedfs/seaweedfs#7068, #7398): a signature for one object then opens every other one of the store."""
     stores_object_beside_its_directory: bool = True
     """Whether `a` and `a/b` can both be objects; not where keys are files."""

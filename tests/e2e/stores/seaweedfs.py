@@ -34,8 +34,6 @@ def run(directory: Path) -> Iterator[RunningStore]:
             Traits(
                 refuses_wrong_payload_hash=False,
                 refuses_wrong_region=False,
-                refuses_dot_segments=True,
-                folds_empty_segments=True,
                 verifies_as_forwarded=True,
             ),
             server.tail,

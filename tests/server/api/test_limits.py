@@ -240,7 +240,7 @@ async def test_a_fault_of_ours_is_no_500_and_leaves_an_event(capfd: pytest.Captu
 
 
 async def test_anonymous_floods_become_a_few_events() -> None:
-    """Without a token anyone could fill the disk with refusals."""
+    """Without a token any client could fill the disk with refusals."""
     async with Product().running() as product:
         product.handler.limits.replace(LimitSettings(unauthenticated_per_second=1_000))
         for _ in range(100):

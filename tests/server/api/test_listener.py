@@ -226,7 +226,7 @@ async def test_a_client_that_never_shakes_hands_is_let_go(
 def test_a_client_that_connected_before_the_end_is_served(
     run: Callable[[Awaitable[None]], None], answered_by: str
 ) -> None:
-    """The kernel connects clients before anybody accepts them; closing the socket would reset those."""
+    """The kernel connects clients before the server accepts them; closing the socket would reset those."""
 
     async def scenario() -> None:
         sockets = bind_tcp("127.0.0.1", 0)

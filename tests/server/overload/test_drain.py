@@ -119,7 +119,7 @@ async def test_answers_that_are_held_back_are_sent_at_the_end(way: str, monkeypa
 
 
 async def test_half_a_head_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its sender may be anybody."""
+    """Its sender may be any client."""
     monkeypatch.setattr(direct, "HEAD_SECONDS", 0.1)
     async with _listening() as (product, listener):
         talk = await Talk.with_(product.url)

@@ -132,7 +132,7 @@ _FLOODS = {
 
 @pytest.mark.parametrize("flood", _FLOODS)
 def test_callers_within_their_share_do_not_notice_who_asks_for_more(crowded: Served, flood: str) -> None:
-    """One job that runs wild, or anybody who can reach the port, would stand in the way of all others."""
+    """One job that runs wild, or any client that reaches the port, would stand in the way of all others."""
     data, rate = _FLOODS[flood]
     before, _ = _beside(crowded, None)
     beside, counts = _beside(crowded, data)

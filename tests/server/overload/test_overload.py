@@ -1,4 +1,4 @@
-"""Too much of anything: refused early, answered late, bounded in memory, and unnoticed by everybody else."""
+"""Too much of anything: refused early, answered late, bounded in memory, and unnoticed by all others."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ async def test_answers_are_held_back_through_tls_as_well(ask_for: Request, tmp_p
 
 
 async def test_strangers_leave_nothing_behind(ask_for: Request) -> None:
-    """Anyone can make up tokens; a table that remembers each of them is theirs to fill."""
+    """Any client can make up tokens; a table that remembers each of them is theirs to fill."""
     async with limited(unauthenticated_per_second=1_000_000) as product:
         talk = await Talk.with_(product.url)
         for number in range(200):
@@ -360,7 +360,7 @@ def _half(who: str) -> bytes:
 
 @pytest.mark.usefixtures("briefly")
 async def test_requests_that_wait_for_their_body_are_bounded_for_each_and_for_all() -> None:
-    """A thousand half requests of one job would be the last that anybody's server had room for."""
+    """A thousand half requests of one job would be the last that the server had room for."""
     async with limited(in_flight=2, total_in_flight=3) as product:
         waiting = []
         for who in ("reader", "reader", "writer"):
@@ -370,8 +370,8 @@ async def test_requests_that_wait_for_their_body_are_bounded_for_each_and_for_al
         talk = await Talk.with_(product.url)
         mine = await talk.ask(parsed("reader"))
         assert (mine.status, mine.headers["Retry-After"]) == (429, "1")
-        everybodys = await talk.ask(parsed("writer"))
-        assert (everybodys.status, everybodys.headers["Retry-After"]) == (503, "1")
+        of_all = await talk.ask(parsed("writer"))
+        assert (of_all.status, of_all.headers["Retry-After"]) == (503, "1")
         # What need not be waited for is served all the same.
         whole = await Talk.with_(product.url)
         assert (await whole.ask(request("reader"))).status == 200

@@ -206,7 +206,7 @@ def test_strangers_are_answered_at_once_so_often_a_second_all_together() -> None
 
 
 def test_held_refusals_come_back_one_by_one() -> None:
-    """Held alike, a flood would return as one wave each second, and everybody behind it would wait."""
+    """Held alike, a flood would return as one wave each second, and all callers behind it would wait."""
     held = Held(1_000)
     seconds = sorted(held.penalty().seconds for _ in range(100))
     assert seconds[0] >= 0.5 * HOLD_SECONDS
@@ -236,7 +236,7 @@ def test_held_answers_have_a_bound_and_are_counted() -> None:
 
 
 def test_what_is_in_flight_has_a_bound_of_its_own_for_each_and_for_all() -> None:
-    """Requests that wait for a slow body or an upstream are memory; one caller's must not be everybody's."""
+    """Requests that wait for a slow body or an upstream are memory; one caller's must not be that of all."""
     limits = _limits(in_flight=2, total_in_flight=3)
     with placed(limits.waiting, "a"), placed(limits.waiting, "a"):
         with pytest.raises(Refused) as mine, placed(limits.waiting, "a"):
@@ -245,9 +245,9 @@ def test_what_is_in_flight_has_a_bound_of_its_own_for_each_and_for_all() -> None
         with placed(limits.waiting, "b"):
             assert limits.waiting.taken == 3
             for name in ("b", "c"):
-                with pytest.raises(Refused) as everybodys, placed(limits.waiting, name):
+                with pytest.raises(Refused) as of_all, placed(limits.waiting, name):
                     pass
-                assert everybodys.value.reason is Reason.OVERLOADED
+                assert of_all.value.reason is Reason.OVERLOADED
         with placed(limits.waiting, "c"):
             pass
     with pytest.raises(ZeroDivisionError), placed(limits.waiting, "a"):

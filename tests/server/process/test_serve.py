@@ -39,7 +39,7 @@ def test_a_hang_up_signal_loads_the_policy_anew(serve: Start) -> None:
 
 
 def test_a_broken_policy_changes_nothing_and_says_where(serve: Start) -> None:
-    """A typo in a file must not lock out every engine, nor let anyone in."""
+    """A typo in a file must not lock out every engine, nor let a stranger in."""
     served = serve()
     assert served.sign() == 200
     served.policy.write_text(POLICY.replace("remote_signing: true\ndefault", "remote_sining: true\ndefault"))

@@ -38,7 +38,7 @@ class Upstream(ThreadedCatalog):
         self.loads = 0
         self.tokens: set[str] = set()
         self.restricted: set[str] = set()
-        """Tables of which it keeps a part from everybody."""
+        """Tables of which it keeps a part from every caller."""
         super().__init__()
 
     def told(self, method: str, target: str, authorization: str) -> tuple[int, object]:

@@ -36,7 +36,7 @@ def file_in(directory: Path, *secrets: SealingSecret, most: int = MOST) -> Sight
 
 
 def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
-    """After a restart every table would be anybody's."""
+    """After a restart any caller could claim any table."""
     taken = Stocktaking("lake", "digest", 12.5)
     assert file_in(tmp_path).load() == ()
     assert file_in(tmp_path).append([kept("a"), kept("b"), taken])

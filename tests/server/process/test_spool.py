@@ -76,7 +76,7 @@ async def test_a_worker_writes_seals_and_ships(tmp_path: Path) -> None:
 
 
 async def test_how_it_is_doing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments would pile up until the volume is full, and only then would anybody look."""
+    """Segments would pile up until the volume is full, and only then would an operator look."""
     monkeypatch.setattr(shipper_module, "FIRST_PAUSE", 0.01)
     Life(tmp_path).rotate()
     spool = Spool(shipping(tmp_path), "")

@@ -72,7 +72,7 @@ def test_the_first_log_line_brings_no_coloured_console(tmp_path: Path) -> None:
     modules = modules_after(code, PYTHONPATH=str(tmp_path))
     assert "structlog" in modules
     assert modules.isdisjoint({"rich", "better_exceptions"})
-    # It is not kept from anybody else.
+    # It is not kept from any other.
     assert "rich" in modules_after(f"{code}\nimport rich", PYTHONPATH=str(tmp_path))
 
 
@@ -177,7 +177,7 @@ except KeysUnusable as problem:
 async def test_key_sets_are_fetched_from_whom_system_or_settings_trust(
     system: bool, own: bool, code: int, tmp_path: Path
 ) -> None:
-    """A server would start quickly and then refuse every token of an issuer, or believe everybody's keys."""
+    """A server would start quickly and then refuse every token of an issuer, or believe the keys of any."""
     ca_file, key_file = certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(ca_file, key_file)

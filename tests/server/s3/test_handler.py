@@ -206,7 +206,7 @@ def _told(*names: str, token: str = "") -> bytes:
 
 
 async def test_buckets_that_clients_made_are_shown_to_callers_that_may_know_of_them() -> None:
-    """A client would make a bucket and not find it, or find the buckets of everybody."""
+    """A client would make a bucket and not find it, or find the buckets of all tenants."""
     pages = [_told("data", "made-1", "others-1", token="a b/c"), _told("made-2", "zzz")]
     pages[0] = pages[0].replace(b"made-1</Name>", b"made-1</Name><CreationDate>2020-01-02T03:04:05.678Z</CreationDate>")
 

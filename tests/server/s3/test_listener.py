@@ -287,7 +287,7 @@ async def test_draining_ends_connections_with_their_next_answer() -> None:
 
 
 async def test_a_client_that_connected_before_the_end_is_served() -> None:
-    """The kernel connects clients before anybody accepts them; closing the socket would reset those."""
+    """The kernel connects clients before the server accepts them; closing the socket would reset those."""
     listener = await S3Listener.open(Slow(), bind_tcp("127.0.0.1", 0), keepalive=75)
     client = await Client.connect(listener.addresses[0])
     await client.send(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")

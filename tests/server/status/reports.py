@@ -93,7 +93,7 @@ def fleet(*workers: WorkerReport, **changes: Any) -> FleetReport:
 
 
 def hostile_fleet() -> FleetReport:
-    """Return a report in which every text that anybody else may choose is an attack."""
+    """Return a report in which every text that another party may choose is an attack."""
     changed = msgspec.structs.replace
     refusals = tuple(
         changed(REFUSAL, at=NOW - 10 * number, principal=name, table=name, catalog=name, detail=name, request_id=name)

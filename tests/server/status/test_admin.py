@@ -178,7 +178,7 @@ async def test_draining_is_seen_by_the_next_probe(attend: Attend) -> None:
     ((("Host", "10.0.0.7:9181"),), (("X-Forwarded-For", "10.0.0.7"),), (("Sec-Fetch-Site", "cross-site"),)),
 )
 async def test_probes_tell_others_which_check_fails_and_not_why(headers: Headers, attend: Attend) -> None:
-    """Anybody in the cluster reaches the probes; errors name files, hosts and issuers."""
+    """Every pod in the cluster reaches the probes; errors name files, hosts and issuers."""
     desk = await attend(Desk(fleet(worker(problems=ILL))))
     for path in ("/readyz", "/readyz?verbose", "/startupz"):
         answer = await desk.get(path, *headers)
@@ -222,7 +222,7 @@ async def test_other_paths_lead_nowhere(target: str, attend: Attend) -> None:
 async def test_many_who_ask_at_once_are_one_question_to_the_workers(
     monkeypatch: pytest.MonkeyPatch, attend: Attend
 ) -> None:
-    """Anybody can send probes; each of them must not cost every worker a report."""
+    """Any client can send probes; each of them must not cost every worker a report."""
     monkeypatch.setattr(admin, "REPORT_SECONDS", 20.0)
     desk = await attend(Desk(fleet()))
     released = asyncio.Event()
@@ -342,7 +342,7 @@ async def test_a_scraper_that_asks_for_open_metrics_gets_the_events_behind_the_n
 
 
 async def test_a_scrape_names_no_principal_and_no_table(attend: Attend) -> None:
-    """Everybody in the cluster can scrape."""
+    """Every pod in the cluster can scrape."""
     desk = await attend(Desk())
     text = (await desk.get("/metrics")).text
     text += (await desk.get("/metrics", ("Accept", OPEN_METRICS))).text
@@ -487,7 +487,7 @@ async def test_from_elsewhere_the_role_opens_it(authorization: str, status: int,
 
 
 async def test_without_a_role_in_the_settings_no_token_opens_it(attend: Attend) -> None:
-    """An empty role must not be one that everybody has."""
+    """An empty role must not be one that every caller has."""
     desk = await attend(Desk(role=""))
     answer = await desk.get("/status", ("Host", "signproxy.ops.svc"), ("Authorization", f"Bearer {TOKEN}"))
     assert answer.status == 403

@@ -139,7 +139,7 @@ def test_draining_is_told_once() -> None:
 
 
 def test_a_check_without_detail_says_no_more_than_its_name() -> None:
-    """Probes answer anybody; errors name hosts, files and issuers."""
+    """Probes answer any client; errors name hosts, files and issuers."""
     failing = Diagnosis("/run/secrets/id: cannot be read", where=("credentials",))
     assert failing.line(detail=False) == "credentials: failing"
     assert Diagnosis("", where=("credentials",)).line(detail=False) == "credentials: ok"

@@ -1,4 +1,4 @@
-"""Count a table's rows: the token of the driver's service account is all that the job shows to anybody."""
+"""Count a table's rows: the token of the driver's service account is all that the job ever shows."""
 
 from pathlib import Path
 

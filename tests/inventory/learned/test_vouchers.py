@@ -1,12 +1,15 @@
-"""What an upstream answered a caller: kept for that caller and token, for a moment, and in bounds."""
+"""What an upstream answered a caller, denials too: kept for that caller and token, for a moment, and in bounds."""
 
 from __future__ import annotations
 
 import pytest
 
+from signproxy.errors import Reason
 from signproxy.inventory.learned import vouchers as module
+from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.sighting import Answered, Live
-from signproxy.inventory.learned.vouchers import EVERYBODY, Recipient, Vouchers, recipient_of
+from signproxy.inventory.learned.vouchers import EVERY_CALLER, Denials, Recipient, Vouchers, digest_of, recipient_of
+from signproxy.model import TableId
 from tests.inventory.learned_rig import FAR, Site, facts, principal
 
 ALICE, BOB = principal("alice"), principal("bob")
@@ -36,7 +39,7 @@ def _add(vouchers: Vouchers, answered: Answered, now: float, sent: float | None 
         ("lake", "ns\0t", "v", OF_ALICE),
         ("lake", "ns\0t", "u", recipient_of(BOB, "token-1")),
         ("lake", "ns\0t", "u", recipient_of(ALICE, "token-2")),
-        ("lake", "ns\0t", "u", EVERYBODY),
+        ("lake", "ns\0t", "u", EVERY_CALLER),
     ),
 )
 def test_an_answer_is_for_one_catalog_table_caller_and_token(
@@ -178,3 +181,44 @@ def test_callers_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for caller in callers:
         vouchers.clear(caller, table, FAR)
     assert [vouchers.is_clear(caller, table, 0.0) for caller in callers] == [False, False, True]
+
+
+# -- denials ---------------------------------------------------------------------------------------------------------
+
+REFUSAL = SightingRefusal(Reason.LOCATION_DISPUTED, "detail", TableId("lake", "sales", "t"))
+
+
+def test_a_denial_is_one_callers_and_a_refusal_is_for_all() -> None:
+    """What one caller may not see is there for others; what is not believed is believed for no caller."""
+    denials = Denials(5.0)
+    denials.absent("lake", "t", "alice", 100.0)
+    assert denials.found("lake", "t", "alice", 104.9) == (105.0, None)
+    assert denials.found("lake", "t", "alice", 105.0) is None
+    assert denials.found("lake", "t", "bob", 100.0) is None
+    assert denials.found("other", "t", "alice", 100.0) is None
+    assert denials.found("lake", "u", "alice", 100.0) is None
+    denials.refused("lake", "t", REFUSAL, 100.0)
+    assert denials.found("lake", "t", "bob", 100.0) == (105.0, REFUSAL)
+    denials.clear("lake", "t")
+    denials.clear("lake", "never")
+    assert denials.found("lake", "t", "bob", 100.0) is None
+
+
+def test_made_up_names_push_out_made_up_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guessing must not take memory without end."""
+    monkeypatch.setattr(module, "DENIALS_AT_MOST", 2)
+    monkeypatch.setattr(module, "_EACH_AT_MOST", 2)
+    denials = Denials(5.0)
+    for name in ("a", "b", "a", "c"):
+        denials.absent("lake", name, "alice", 100.0)
+    assert [name for name in "abc" if denials.found("lake", name, "alice", 100.0)] == ["a", "c"]
+    for who in ("bob", "carol"):
+        denials.absent("lake", "a", who, 100.0)
+    assert [who for who in ("alice", "bob", "carol") if denials.found("lake", "a", who, 100.0)] == ["carol"]
+
+
+def test_a_digest_stands_for_the_whole_token() -> None:
+    """Half of a token would be half of the key."""
+    assert digest_of("a" * 2000 + "b") != digest_of("a" * 2000 + "c")
+    assert len(digest_of("\udcff")) == 32
+    assert b"token-1" not in digest_of("token-1")

@@ -157,7 +157,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("change", ("document", "inventory", "another", "fewer", "volume"))
 def test_files_that_change_meanwhile_are_read_again(tmp_path: Path, change: str) -> None:
-    """The grants of the new policy on the tables of the old one were never reviewed by anybody."""
+    """The grants of the new policy on the tables of the old one were never reviewed."""
     (_in_mounted_volume if change == "volume" else _in_directory)(tmp_path)(FILES)
     readings: list[list[bytes]] = []
 

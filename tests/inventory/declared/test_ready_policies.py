@@ -30,7 +30,7 @@ from tests.gate.cases import judged
 from tests.policy.world import request
 from tests.rooms import gate_over
 
-POLICIES = Path(__file__).resolve().parent.parent.parent / "policies"
+POLICIES = Path(__file__).resolve().parents[3] / "policies"
 GET, PUT, LIST, DELETE = Operation.GET_OBJECT, Operation.PUT_OBJECT, Operation.LIST_OBJECTS_V2, Operation.DELETE_OBJECT
 
 LOADER = "cluster/system:serviceaccount:ingest:loader"

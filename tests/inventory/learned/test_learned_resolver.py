@@ -146,7 +146,7 @@ async def test_a_caller_that_waited_for_anothers_answer_asks_by_itself(fault: Re
     assert site.upstream.asked == [("orders", "reader-token"), ("orders", "writer-token")]
 
 
-async def test_a_fault_is_everybodys_who_waited() -> None:
+async def test_a_fault_is_for_all_that_waited() -> None:
     """Each of them asking again, one after the other, would keep a dead upstream busy and all of them waiting."""
     site = Site()
     site.upstream.held = asyncio.Event()
@@ -468,7 +468,7 @@ async def test_a_route_whose_table_does_not_exist_serves_no_caller_where_keys_de
     assert await site.reason(KEY, None) is Reason.ALLOWED
 
 
-async def test_keys_of_several_tables_are_nobodys() -> None:
+async def test_keys_of_several_tables_have_no_owner() -> None:
     """One table's consent would delete another's files."""
     site = Site()
     site.live(facts(), facts("other"))

@@ -73,7 +73,7 @@ async def test_nothing_is_written_into_a_dropped_table(route: str | None, asked:
 @pytest.mark.parametrize("route", ("orders", None))
 @pytest.mark.parametrize("who", ("reader", "writer"))
 async def test_no_other_caller_reads_or_deletes_the_files(route: str | None, who: str) -> None:
-    """To everybody but the one who dropped it, the table is gone."""
+    """To every caller but the one that dropped it, the table is gone."""
     site = _dropped()
     for method in ("GET", "DELETE"):
         refused = await site.reason(DATA, route, who, method=method)
@@ -231,7 +231,7 @@ async def test_dropping_gives_no_right_to_anything_else() -> None:
 
 
 async def test_a_drop_that_was_not_asked_for_gives_no_right() -> None:
-    """A sighting without a principal must not become everybody's."""
+    """A sighting without a principal must not become one for every caller."""
     site = Site()
     site.live(facts())
     site.take(Dropped("lake", "sales", "orders", "", NOW, site.uuid_of("orders")))
@@ -269,7 +269,7 @@ async def test_a_delegated_caller_drops_for_no_other() -> None:
     assert isinstance(Holders(site.tables).find(asked), Missing)
 
 
-async def test_shared_places_are_nobodys_to_clear_away() -> None:
+async def test_shared_places_are_cleared_away_by_no_caller() -> None:
     """With `overlap: allowed` the files of a dropped table may be another's as well."""
     site = Site(policy("overlap: allowed"))
     site.live(facts(), facts("twin", "s3://lake/wh/orders"))

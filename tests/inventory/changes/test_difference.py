@@ -198,7 +198,7 @@ def test_another_default_catalog_is_a_change() -> None:
 
 
 def test_how_principals_are_named_is_a_change() -> None:
-    """With a second issuer, bare names stop meaning anybody."""
+    """With a second issuer, bare names no longer mean a principal."""
     assert difference(load(POLICY), load(POLICY, single_issuer=True)) == (
         "names of principals may leave out the issuer",
     )

@@ -12,7 +12,7 @@ from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.inventory.learned.enquiries import Allowance
 from signproxy.inventory.learned.learned_table import Freshness
 from signproxy.inventory.learned.sighting import Answered, Changed, Live, Renamed
-from signproxy.inventory.learned.vouchers import EVERYBODY, AsksAs
+from signproxy.inventory.learned.vouchers import EVERY_CALLER, AsksAs
 from signproxy.model import Allow, KeyScope, NamedTable, Principal, Subject, TableScope
 from signproxy.s3.forward_wire import ForwardWire
 from signproxy.s3.request import WireRequest
@@ -86,7 +86,7 @@ async def test_another_token_of_the_same_principal_is_asked_for_by_itself() -> N
 
 @pytest.mark.parametrize("authorizer", AUTHORIZERS)
 async def test_where_no_upstream_can_be_asked_nothing_is_signed(authorizer: str) -> None:
-    """A table that others loaded would be open to everybody for as long as the upstream is down."""
+    """A table that others loaded would be open to every caller for as long as the upstream is down."""
     for fault in (Reason.UPSTREAM_UNAVAILABLE, Reason.UPSTREAM_UNAUTHORIZED, Reason.UPSTREAM_BUSY):
         site = Site(policy(f"authorizer: {authorizer}"))
         site.take(Live("lake", facts()))
@@ -393,14 +393,14 @@ async def test_where_signproxy_asks_as_itself_all_callers_are_restricted_alike()
         assert await site.reason(KEY, who=who) is Reason.ALLOWED
     assert site.upstream.asked == [("orders", "reader-token")]
     site.clock.forward(1.0)
-    site.tables.answered(_to_everybody(), site.clock.now, site.clock.now)
+    site.tables.answered(_to_every_caller(), site.clock.now, site.clock.now)
     for who in ("reader", "writer", "owner"):
         assert await site.reason(KEY, who=who) is Reason.READ_RESTRICTED
     assert len(site.upstream.asked) == 1
 
 
-def _to_everybody() -> Answered:
-    return Answered("lake", "sales", "orders", "uuid-orders", *EVERYBODY, restricted=True)
+def _to_every_caller() -> Answered:
+    return Answered("lake", "sales", "orders", "uuid-orders", *EVERY_CALLER, restricted=True)
 
 
 @pytest.mark.parametrize("authorizer", ("catalog", "both"))

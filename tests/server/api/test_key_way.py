@@ -162,7 +162,7 @@ async def test_a_key_lives_as_long_as_was_asked_and_no_longer_than_it_may(
     ),
 )
 async def test_what_cannot_be_understood_is_refused(asked: object, serve_product: ServeProduct) -> None:
-    """A misspelt limit would be none, and the key wider than anybody meant."""
+    """A misspelt limit would be none, and the key wider than its caller meant."""
     product = await serve_product(Issuing())
     status, _, told = await product.issue(asked)
     assert (status, told["error"]["type"]) == (400, "BadRequestException")
@@ -171,7 +171,7 @@ async def test_what_cannot_be_understood_is_refused(asked: object, serve_product
 
 
 async def test_more_than_a_scope_is_not_read(serve_product: ServeProduct) -> None:
-    """Anybody with a token could make the server read a disk image."""
+    """Any caller with a token could make the server read a disk image."""
     product = await serve_product(Issuing())
     status, _, _ = await product.issue(b" " * (MAX_KEY_REQUEST + 1))
     assert status == 413
@@ -285,7 +285,7 @@ async def test_what_the_trail_does_not_take_is_not_issued(serve_product: ServePr
     sink = MemorySink()
     product = await serve_product(Issuing(sink=sink))
     sink.failure = OSError("no space left on device")
-    # The first one is accepted before anybody knows that the disk is full.
+    # The first one is accepted before it is known that the disk is full.
     await product.issue()
     async with asyncio.timeout(10):
         while product.trail.state.healthy:  # noqa: ASYNC110 - the trail's writer is a thread

@@ -495,7 +495,7 @@ def test_a_bare_principal_needs_a_single_issuer() -> None:
 
 @pytest.mark.parametrize("nothing", ("", "\n\n", "# the team's policy\n"))
 def test_a_file_that_holds_nothing_is_refused(nothing: str) -> None:
-    """A file that is being written begins so; taken over, it would refuse everybody everything."""
+    """A file that is being written begins so; taken over, it would refuse every request."""
     assert faults(nothing) == ["0.yaml: holds nothing; write {} if that is meant"]
     assert faults(BASE, nothing) == ["1.yaml: holds nothing; write {} if that is meant"]
 

@@ -56,7 +56,7 @@ async def test_grants_are_judged_for_a_staged_table_as_for_any_other() -> None:
 
 @pytest.mark.parametrize("key", ("wh/newer/f", "wh/other/f", "elsewhere/f", "wh/new"))
 async def test_a_staged_table_is_written_inside_what_was_handed_out(key: str) -> None:
-    """CVE-2026-42809: a location that the caller chose was served before anybody had looked at it."""
+    """CVE-2026-42809: a location that the caller chose was served before the upstream had looked at it."""
     site, _ = _staged()
     assert await site.reason(key, "new", "writer", method="PUT") is Reason.OUTSIDE_TABLE
 
@@ -75,7 +75,7 @@ async def test_a_staged_table_ends_with_its_time() -> None:
     assert await far.reason(KEY, "new", "writer") is Reason.TABLE_UNKNOWN
 
 
-async def test_a_commit_makes_it_live_for_everybody() -> None:
+async def test_a_commit_makes_it_live_for_every_caller() -> None:
     """From then on grants alone decide."""
     site, _ = _staged()
     assert site.live(NEW) == [None]
@@ -137,7 +137,7 @@ async def test_the_caller_that_staged_first_keeps_the_place_from_others() -> Non
 
 
 async def test_a_stage_never_keeps_a_live_table_out() -> None:
-    """Staging everywhere would be a way to keep everybody from creating anything."""
+    """Staging everywhere would be a way to keep all others from creating anything."""
     site, _ = _staged()
     assert site.live(facts("theirs", "s3://lake/wh/new/deep")) == [None]
     assert await site.reason("wh/new/deep/f", "theirs") is Reason.ALLOWED
@@ -146,7 +146,7 @@ async def test_a_stage_never_keeps_a_live_table_out() -> None:
 
 @pytest.mark.parametrize("broken", (facts(""), facts("new", namespace="")))
 def test_a_stage_without_place_or_caller_is_not_kept(broken: TableFacts) -> None:
-    """A broken sighting must not become everybody's table."""
+    """A broken sighting must not become a table of every caller."""
     site = Site()
     assert site.take(Staged("lake", broken, "corp/writer", NOW + 10)) is not None
     assert site.take(Staged("lake", NEW, "", NOW + 10)) is not None

@@ -12,7 +12,7 @@ from tests.places import placed
 
 
 def test_each_caller_and_all_together_have_a_limit() -> None:
-    """A job with a thousand connections would take the memory, and the store, of everybody else."""
+    """A job with a thousand connections would take the memory, and the store, of all others."""
     transfers = Places("transfers at a time", 2, 3)
     with ExitStack() as going:
         for name in ("a", "a", "b"):

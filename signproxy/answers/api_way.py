@@ -16,8 +16,7 @@ from signproxy.answers.wire import refusal
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement, PolicyLook, admitted, look_at
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Limits
+from signproxy.gate.limits import Lease, Limits
 from signproxy.gate.order import Judge
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import NOTHING_ASKED, AskedFor, CatalogAddress, Request

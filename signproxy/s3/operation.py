@@ -78,4 +78,4 @@ class Operation(Enum):
 
 
 GUARDED_WRITES = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
-"""What makes an object appear, and takes a condition that keeps it from replacing one. The parts of an upload do not."""
+"""What makes an object appear and can be kept from replacing one. The parts of an upload make none."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Places
+from signproxy.gate.limits import Lease, Places
 
 
 @contextmanager

@@ -18,9 +18,8 @@ from signproxy.forward.payload import SMALL_FRAMED, WITHOUT, BodyTransfer, trans
 from signproxy.forward.pool import Pool, Times
 from signproxy.forward.relay import SMALL, Change, Charge, Relay
 from signproxy.forward.repeated import Repeated
-from signproxy.forward.resign import Resigner
 from signproxy.forward.store_buckets import BucketPages, Signed, every_bucket
-from signproxy.forward.store_request import StoreRequest, store_request
+from signproxy.forward.store_request import Resigner, StoreRequest, store_request
 from signproxy.forward.underway import Underway
 from signproxy.forward.uploads import LISTS, MARKED_ANSWERS, UploadIds, place_of
 from signproxy.forward.verdict import SLOW, BodyVerdict, Located

@@ -8,8 +8,7 @@ from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
 from signproxy.forward.pool import Pool
 from signproxy.forward.quick import QuickExchange
-from signproxy.forward.resign import BucketSigner, Resigner, Second
-from signproxy.forward.store_request import StoreRequest
+from signproxy.forward.store_request import BucketSigner, Resigner, Second, StoreRequest
 from signproxy.s3.request import S3Request
 from signproxy.s3.storage import STAMP
 

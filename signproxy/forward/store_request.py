@@ -1,16 +1,22 @@
-"""Make of a request that was judged the one that its store gets: the client's own, byte for byte where it can be."""
+"""Make of a request that was judged the one that its store gets, and write its head.
+
+It is the client's own, byte for byte where it can be, under a signature of signproxy's own.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
+from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Reason, Refused
+from signproxy.forward.addresses import Address, Destination, StorageAddresses
 from signproxy.forward.payload import EMPTY_SHA256, BodyTransfer
 from signproxy.forward.uploads import MARKED_ANSWERS, UploadIds, place_of
 from signproxy.forward.verdict import SLOW
 from signproxy.gate.forwarded import Passed
 from signproxy.s3.hoisted import with_hoisted
-from signproxy.s3.operation import Operation
+from signproxy.s3.operation import GUARDED_WRITES, Operation
+from signproxy.s3.sigv4 import Moment, SigningKey, amz_date
 from signproxy.s3.storage import STAMP, Stamp, Storage
 from signproxy.transfer.head import BodyFraming, RequestHead
 
@@ -19,12 +25,15 @@ _NONE, _SIZED = BodyFraming.NONE, BodyFraming.SIZED
 _STAMPED = Stamp.QUERY
 # SeaweedFS answers 501 where the query of ListObjects has a name that it does not know.
 _WITHOUT_STAMP = Operation.LIST_OBJECTS
-_GUARDED = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
 _READ_ANSWERS = (*MARKED_ANSWERS, *SLOW)
 _WITH_BODY = frozenset(("PUT", "POST"))
 _NO_BODY = "Content-Length: 0\r\n"
 _IN_CHUNKS = "Transfer-Encoding: chunked\r\n"
 _GUARD = ("If-None-Match", "*")
+_LINE = ": ".join
+
+_SIGNERS_KEPT = 1024
+"""Buckets; where clients make their own, their names are the clients' to choose."""
 
 
 class StoreRequest(msgspec.Struct, gc=False):
@@ -112,7 +121,7 @@ def store_request(
         request.method, target, request.canonical_path, query, forwardable.headers, request.headers, request.payload,
         framing, is_stamped, is_answer_read,
     )  # fmt: skip
-    if passed.allow.write_once and operation in _GUARDED:
+    if passed.allow.write_once and operation in GUARDED_WRITES:
         outbound.guard()
     if is_answer_read:
         # It must not come in a coding.
@@ -136,3 +145,101 @@ def _framing_of(passed: Passed, transfer: BodyTransfer, head: RequestHead, most:
     if size > most:
         raise Refused(Reason.ENTITY_TOO_LARGE, f"{size} bytes, at most {most} are allowed")
     return f"Content-Length: {transfer.length}\r\n" if transfer.body is _SIZED else _IN_CHUNKS
+
+
+class Second:
+    """What heads have in common that are written within one second, and differ in target and some headers alone."""
+
+    __slots__ = ("_after", "_before", "_between", "_moment", "method", "number", "payload")
+
+    def __init__(
+        self, number: int, request: StoreRequest, moment: Moment, *, before: str, between: str, after: str
+    ) -> None:
+        self.number = number
+        """Unix time."""
+        self.method = request.method
+        self.payload = request.payload
+        self._moment = moment
+        self._before = before
+        self._between = between
+        self._after = after
+
+    def head(self, target: str, path: str, query: str, lines: str, framing: str = "") -> bytes:
+        """Return the bytes of the head, its empty line included.
+
+        `target` is sent, and its canonical `path` and `query` are signed; `lines` are the client's headers and
+        `framing` that of the body, with their ends.
+        """
+        authorization = self._moment.authorization(path, query)
+        # Characters of a value stand for the bytes that the client sent.
+        return (f"{self._before}{target}{self._between}{lines}{self._after}{authorization}\r\n{framing}\r\n").encode(
+            "latin-1"
+        )
+
+
+class BucketSigner:
+    """Writes the heads of requests for one bucket, for as long as its credentials are current."""
+
+    __slots__ = ("_host", "_key", "_second", "_token", "address", "credentials", "storage")
+
+    def __init__(self, destination: Destination, credentials: Credentials) -> None:
+        self.storage = destination.storage
+        self.credentials = credentials
+        self.address: Address = destination.address
+        """Where the bucket is served."""
+        self._host = destination.outbound.host
+        self._key = SigningKey(credentials.access_key_id, credentials.secret_access_key, self.storage.region)
+        self._token = credentials.session_token
+        self._second: Second | None = None
+
+    def head(self, request: StoreRequest, now: float) -> bytes:
+        """Return the bytes of the head, its empty line included."""
+        number = int(now)
+        second = self._second
+        if (
+            second is None
+            or second.number != number
+            or request.signed
+            or second.method != request.method
+            or second.payload != request.payload
+        ):
+            second = self.second(request, number)
+            if not request.signed:
+                self._second = second
+        headers = request.headers
+        lines = "\r\n".join([*map(_LINE, headers), ""]) if headers else ""
+        return second.head(request.target, request.path, request.query, lines, request.framing)
+
+    def second(self, request: StoreRequest, number: int) -> Second:
+        """Return what writes the heads of requests that sign the same headers, for one second."""
+        date, host, token = amz_date(number), self._host, self._token
+        moment = self._key.moment(request.method, host, request.signed, request.payload, date, token)
+        told = f"x-amz-security-token: {token}\r\n" if token else ""
+        return Second(
+            number,
+            request,
+            moment,
+            before=f"{request.method} ",
+            between=f" HTTP/1.1\r\nHost: {host}\r\n",
+            after=f"x-amz-content-sha256: {request.payload}\r\nx-amz-date: {date}\r\n{told}Authorization: ",
+        )
+
+
+class Resigner:
+    """Finds what signs for a bucket: one for each storage and bucket, for its current credentials."""
+
+    __slots__ = ("_addresses", "_signers")
+
+    def __init__(self, addresses: StorageAddresses) -> None:
+        self._addresses = addresses
+        self._signers: dict[tuple[str, str], BucketSigner] = {}
+
+    def find(self, storage: Storage, bucket: str, credentials: Credentials) -> BucketSigner:
+        """Return what signs for a bucket."""
+        signer = self._signers.get((storage.name, bucket))
+        if signer is None or signer.credentials is not credentials or signer.storage is not storage:
+            if len(self._signers) >= _SIGNERS_KEPT:
+                self._signers.clear()
+            signer = BucketSigner(self._addresses.find(storage, bucket), credentials)
+            self._signers[storage.name, bucket] = signer
+        return signer

@@ -10,8 +10,7 @@ import msgspec
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement, PolicyLook, admitted, look_at
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Limits
+from signproxy.gate.limits import Lease, Limits
 from signproxy.gate.request import NOTHING_ASKED, AskedFor, CatalogAddress, Request
 from signproxy.identity.authenticator import Authenticator, Known
 from signproxy.model import Principal, Subject, Target

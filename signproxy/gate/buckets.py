@@ -7,9 +7,8 @@ from collections.abc import Generator, Sequence
 from time import gmtime, strftime
 
 from signproxy.errors import Reason, Refused, anew
+from signproxy.gate.attempt import Attempt, refusal_of
 from signproxy.gate.forwarded import BucketsShown, StoreBucket
-from signproxy.gate.judgement import Attempt
-from signproxy.gate.reach import refusal_of
 from signproxy.model import Allow
 from signproxy.policy.decide_volume import decide_bucket, unlisted
 from signproxy.s3.forward_wire import service_operation

@@ -8,12 +8,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.attempt import Attempt
 from signproxy.gate.forwarded import Passed, RefusedKey, Together
-from signproxy.gate.judgement import Attempt, Denied
+from signproxy.gate.judgement import Denied
 from signproxy.gate.observing import is_excused
 from signproxy.gate.turns import in_pieces
 from signproxy.model import Allow, Deny
-from signproxy.policy.catalog import Catalog, Overlap
+from signproxy.policy.catalog import Overlap
+from signproxy.policy.state import Reached
 from signproxy.s3.forwarded import Forwardable, spellings
 from signproxy.s3.key import SHORT_KEY, check_length
 from signproxy.s3.request import S3Request
@@ -53,8 +55,7 @@ JudgeKeys = Callable[[tuple[str, ...]], Deletable | Deny]
 async def judge_bulk(attempt: Attempt, forwardable: Forwardable, judge: JudgeKeys) -> Passed:
     """Return what may be sent of a bulk delete; refused keys do not keep the others back. Raise Refused."""
     request = forwardable.request
-    catalogs = tuple([reached.catalog for reached in attempt.reached])
-    said = await in_pieces(_said(request, catalogs, judge))
+    said = await in_pieces(_said(request, attempt.reached, judge))
     # In the order of the request, whichever place was asked for first.
     verdicts = [(key, said[key]) for key in request.delete_keys]
     allowed = [(key, verdict) for key, verdict in verdicts if isinstance(verdict, Deletable)]
@@ -78,11 +79,11 @@ async def judge_bulk(attempt: Attempt, forwardable: Forwardable, judge: JudgeKey
 
 
 def _said(
-    request: S3Request, catalogs: tuple[Catalog, ...], judge: JudgeKeys
+    request: S3Request, reached: tuple[Reached, ...], judge: JudgeKeys
 ) -> Generator[None, None, dict[str, Deletable | Deny]]:
     # Where locations may nest, and where an upstream tells of them, a name may be that of another table's folder.
-    uniform = all(catalog.learning is None and catalog.overlap is Overlap.FORBIDDEN for catalog in catalogs)
-    volumes = [catalog.volumes for catalog in catalogs if catalog.volumes.any]
+    uniform = all(each.catalog.learning is None and each.catalog.overlap is Overlap.FORBIDDEN for each in reached)
+    volumes = [each.volumes for each in reached if each.volumes is not None]
 
     def folder_of(key: str) -> _Folder:
         return (key[: key.rfind("/") + 1], *[id(each.find(request.bucket, key)) for each in volumes])

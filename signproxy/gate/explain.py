@@ -11,8 +11,7 @@ from signproxy.errors import Check, Reason, Refused
 from signproxy.gate.forwarded import BucketsShown
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judged, Judgement, PolicyLook
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Places
+from signproxy.gate.limits import Lease, Places
 from signproxy.gate.order import Order
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor, Request, arrived

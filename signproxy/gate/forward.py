@@ -8,12 +8,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.attempt import Attempt, Reach
 from signproxy.gate.buckets import shown
 from signproxy.gate.bulk_delete import Deletable, judge_bulk
 from signproxy.gate.forwarded import Passed, StoreBucket, Together
-from signproxy.gate.judgement import Attempt, Denied, Judged, Judgement, OpenQuestion
+from signproxy.gate.judgement import Denied, Judged, Judgement, OpenQuestion
 from signproxy.gate.observing import observed, unguarded
-from signproxy.gate.reach import Reach
 from signproxy.gate.request import AskedFor
 from signproxy.gate.scope import check_carried
 from signproxy.gate.turns import in_pieces, one_at_a_time, read_in_pieces
@@ -91,22 +91,16 @@ class ForwardGate:
             return self._buckets(subject, asked, wire, None)
         if wire.body is not None:
             return self._by_body(subject, asked, wire)
-        state = self._state()
-        attempt = Attempt(state, subject, asked, wire)
+        attempt = Attempt(self._state(), subject, asked, wire)
         try:
-            attempt.reached = reached = self._reach.of(state, subject, wire.bucket)
-            attempt.catalog = reached[0].catalog.name
+            self._reach.begin(attempt)
             try:
                 passed = self._enforced(attempt)
             except Refused as refused:
                 passed = observed(attempt, refused)
-            if passed.refused or passed.allow.write_once:
-                passed = unguarded(attempt, passed)
-        except _Question as question:
-            return OpenQuestion(attempt.judgement(), question.answer)
-        except Refused as refused:
-            return attempt.judgement(refused=refused.with_traceback(None))
-        return attempt.judgement(passed, deny=passed.observed)
+            return _passes(attempt, passed)
+        except (_Question, Refused) as error:
+            return _unpassed(attempt, error)
 
     def buckets(self, judged: Judgement, told: Sequence[StoreBucket]) -> Awaitable[Judgement]:
         """Return the buckets to show once stores told of theirs, by the policy now in force."""
@@ -125,11 +119,11 @@ class ForwardGate:
         wire = asked.forward
         assert wire is not None  # noqa: S101 - it was forwarded
         try:
-            catalogs = [place.catalog for place in self._reach.of(self._state(), subject, wire.bucket)]
+            reached = self._reach.of(self._state(), subject, wire.bucket)
         except Refused:
             return None
-        is_learned = any(catalog.learning is not None for catalog in catalogs)
-        if wire.body is not None or (is_learned and len(catalogs) > 1):
+        is_learned = any(place.catalog.learning is not None for place in reached)
+        if wire.body is not None or (is_learned and len(reached) > 1):
             # Of several catalogs each would have to be asked again whether the key is none of its.
             return None
         judged = self.judge(subject, asked)
@@ -144,10 +138,10 @@ class ForwardGate:
         if passed.forwardable.target != request.canonical_path:
             # An escaped slash is one of the key's, and none of the path's.
             return None
-        found = neighbours(catalogs, request)
+        found = neighbours(reached, request)
         if found is None or not is_learned or passed.allow.table is None:
             return None if found is None else (judged, found, None)
-        table = self._learned.unquestioned(catalogs[0], subject, request.bucket, request.key)
+        table = self._learned.unquestioned(reached[0].catalog, subject, request.bucket, request.key)
         return None if table is None else (judged, found, table)
 
     async def _buckets(
@@ -174,20 +168,16 @@ class ForwardGate:
             async with one_at_a_time():
                 attempt = Attempt(self._state(), subject, asked, wire)
                 try:
-                    attempt.reached = reached = self._reach.of(attempt.state, subject, wire.bucket)
-                    attempt.catalog = reached[0].catalog.name
+                    self._reach.begin(attempt)
                     try:
                         passed = await self._bulk(attempt)
                     except Refused as refused:
                         passed = observed(attempt, refused)
-                    if passed.refused or passed.allow.write_once:
-                        passed = unguarded(attempt, passed)
-                except _Question as question:
-                    return OpenQuestion(attempt.judgement(), question.answer)
-                except Refused as refused:
-                    return attempt.judgement(refused=refused.with_traceback(None))
+                    judged = _passes(attempt, passed)
+                except (_Question, Refused) as error:
+                    return _unpassed(attempt, error)
                 if self._state() is attempt.state:
-                    return attempt.judgement(passed, deny=passed.observed)
+                    return judged
         return attempt.judgement(refused=Refused(Reason.UPSTREAM_UNAVAILABLE, "the policy changes all the time"))
 
     def _enforced(self, attempt: Attempt) -> Passed:
@@ -213,15 +203,17 @@ class ForwardGate:
     def _decide(self, attempt: Attempt, reached: tuple[Reached, ...], request: S3Request) -> _Verdict:
         """Judge what a request addresses for the volume, or the tables, that it lies in. Raise Refused."""
         state, subject = attempt.state, attempt.subject
-        addressee = (addressed(request) or ("",))[0]
         for place in reached:
-            catalog = place.catalog
-            volume = catalog.volumes.find(request.bucket, addressee) if catalog.volumes.any else None
+            if place.volumes is None:
+                continue
+            catalog, volume = place.catalog, place.volumes.find(request.bucket, _addressee(request))
             if volume is not None:
                 check_carried(subject.caller, volume.id)
                 decision = decide_volume(state, catalog, subject, volume, request)
                 return _Verdict(decision, catalog.name, "", volume.rules.keys)
         unowned = ""
+        # As `scopes` would say, which has to be made.
+        is_limited = subject.caller.scope is not None or subject.caller.key_scope is not None
         for place in reached:
             catalog = place.catalog
             try:
@@ -235,12 +227,12 @@ class ForwardGate:
             if isinstance(found, Deny):
                 return _Verdict(found, catalog.name, "", _STRICT)
             owners, standing = found
-            if subject.caller.scopes:
+            if is_limited:
                 for table in owners:
                     check_carried(subject.caller, table.id, table.uuid)
             decision = decide(state, catalog, subject, owners, request, standing)
             return _Verdict(decision, catalog.name, owners[0].uuid if owners else "", _STRICT)
-        raise Refused(Reason.LOCATION_UNOWNED, unowned or f"bucket {request.bucket!r}, key {addressee!r}")
+        raise Refused(Reason.LOCATION_UNOWNED, unowned or f"bucket {request.bucket!r}, key {_addressee(request)!r}")
 
     def _owners(
         self, attempt: Attempt, catalog: Catalog, request: S3Request
@@ -312,21 +304,34 @@ class ForwardGate:
         return Deletable(judged.decision, judged.catalog, judged.table_uuid)
 
 
+def _passes(attempt: Attempt, passed: Passed) -> Judgement:
+    """Return the judgement of what passed, whole where its caller is only observed. Raise Refused."""
+    if passed.refused or passed.allow.write_once:
+        passed = unguarded(attempt, passed)
+    return attempt.judgement(passed, deny=passed.observed)
+
+
+def _unpassed(attempt: Attempt, error: _Question | Refused) -> Judged:
+    """Return what is to be asked, or why nothing may be served."""
+    if isinstance(error, _Question):
+        return OpenQuestion(attempt.judgement(), error.answer)
+    return attempt.judgement(refused=error.with_traceback(None))
+
+
 def _rules(attempt: Attempt) -> Rules:
     """Return what is open at the place that a request addresses, before it is known what it is."""
     wire = attempt.wire
-    for reached in attempt.reached:
-        if reached.catalog.volumes.any:
-            break
-    else:
-        return TABLE_RULES
-    held = [reached.catalog.volumes for reached in attempt.reached if reached.catalog.volumes.any]
-    addressee = decoded_key(wire) if wire.raw_key else list_prefix(wire)
-    for volumes in held:
-        volume = volumes.find(wire.bucket, addressee)
-        if volume is not None:
-            return volume.rules
+    for place in attempt.reached:
+        if place.volumes is not None:
+            volume = place.volumes.find(wire.bucket, decoded_key(wire) if wire.raw_key else list_prefix(wire))
+            if volume is not None:
+                return volume.rules
     return TABLE_RULES
+
+
+def _addressee(request: S3Request) -> str:
+    """Return the first key that a request addresses, or the prefix of a list."""
+    return (addressed(request) or ("",))[0]
 
 
 def _outside(source: ObjectRef, target: Allow, why: str) -> Denied:

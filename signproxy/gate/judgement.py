@@ -12,8 +12,7 @@ from signproxy.errors import Refused
 from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.request import AskedFor, Request
 from signproxy.model import Allow, Deny, Subject
-from signproxy.policy.state import PolicyState, Reached
-from signproxy.s3.forward_wire import ForwardWire
+from signproxy.policy.state import PolicyState
 from signproxy.s3.request import S3Request
 
 
@@ -96,69 +95,3 @@ def admitted(look: PolicyLook, subject: Subject | None, asked: AskedFor, catalog
 def denial_of(refused: Refused) -> Deny:
     """Return why the policy refuses, for a refusal by whichever step."""
     return refused.deny if isinstance(refused, Denied) else Deny(refused.reason, refused.detail)
-
-
-class Attempt:
-    """An attempt to judge a request to the S3 listener: filled from the front, and left as a `Judgement`.
-
-    A request is judged by one policy, or once more as a whole.
-    """
-
-    __slots__ = (
-        "asked",
-        "beyond",
-        "catalog",
-        "decided_ns",
-        "deny",
-        "operation",
-        "reached",
-        "request",
-        "state",
-        "subject",
-        "table_uuid",
-        "wire",
-    )
-
-    def __init__(self, state: PolicyState, subject: Subject, asked: AskedFor, wire: ForwardWire) -> None:
-        self.state = state
-        self.subject = subject
-        self.asked = asked
-        self.wire = wire
-        self.decided_ns = perf_counter_ns()
-        self.reached: tuple[Reached, ...] = ()
-        """The catalogs that its bucket may mean."""
-        self.catalog = ""
-        self.table_uuid = ""
-        self.operation = ""
-        self.request: S3Request | None = None
-        self.beyond: Deny | None = None
-        """Why a key of a bulk delete is refused that is not let pass for a caller that is only observed, either."""
-        self.deny: Deny | None = None
-        """Why a part of it is refused."""
-
-    def judgement(
-        self, passed: Passed | BucketsShown | None = None, *, deny: Deny | None = None, refused: Refused | None = None
-    ) -> Judgement:
-        """Return what was found, with what may be served, or why nothing may."""
-        catalog = self.catalog
-        if isinstance(refused, Denied):
-            deny, catalog = refused.deny, refused.catalog or catalog
-        elif refused is not None:
-            # A part of it was refused by the policy before the whole was refused for its grammar.
-            deny = self.deny
-        return Judgement(
-            self.subject,
-            self.asked,
-            self.state.rev,
-            self.state.epoch,
-            self.decided_ns,
-            perf_counter_ns(),
-            catalog,
-            self.request,
-            passed.allow if isinstance(passed, Passed) else None,
-            deny,
-            refused,
-            self.table_uuid,
-            passed,
-            self.operation,
-        )

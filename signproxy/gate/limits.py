@@ -1,11 +1,17 @@
-"""Say how much of the server one caller may use up, so that the others do not notice."""
+"""Say how much of the server one caller may use up, so that the others do not notice; hold what a request has of it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from signproxy.errors import Reason, Refused
 from signproxy.gate.backpressure import Backpressure
+from signproxy.gate.begun import waited
+
+T = TypeVar("T")
 
 _SECOND = 1_000_000_000
 
@@ -164,6 +170,10 @@ class Connections:
         self.unread = 0
         """Ended because what came was no HTTP."""
 
+    def known(self, connection: Ended) -> None:
+        """Take note that a connection is a caller's, or is no more."""
+        self.strangers.pop(connection, None)
+
 
 class Limits:
     """What each principal, and all strangers together, have used up of late; in each process for itself.
@@ -270,3 +280,50 @@ class Limits:
         self._due = {name: due for name, due in self._due.items() if due > now}
         # Doubling: whatever the number of names, each is looked at a few times only.
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._due))
+
+
+class EventPlaces(Protocol):
+    """The recorder, which has places kept in the trail for the events of requests that are being served."""
+
+    def give_back(self) -> None:
+        """Give up a place for an event that will not come."""
+
+
+class Lease(msgspec.Struct, gc=False):
+    """What one request holds: a place among those that wait or are transferred, and one in the trail for its event.
+
+    The first is taken when the request has to wait for the first time, or is transferred; the second before it is
+    served.
+    """
+
+    principal: str = ""
+    """The caller, once it is known."""
+    places: Places | None = None
+    """Those of which it holds one."""
+    late: Hold | None = None
+    """How long its answer is held back, because it came early."""
+    event: EventPlaces | None = None
+    """Where a place is kept for its event; None where there is none, or the event has taken it."""
+    recorded: bool = False
+    """Whether it has its event."""
+
+    def take(self, places: Places) -> None:
+        """Take a place, unless there is one already. Raise Refused where there is none."""
+        if self.places is None:
+            places.begin(self.principal)
+            self.places = places
+
+    async def waits_for(self, answer: Awaitable[T], among: Places) -> T:
+        """Return an answer once it is there, with a place among the requests that wait. Raise Refused without one."""
+        return await waited(answer, lambda: self.take(among))
+
+    def close(self) -> None:
+        """Give back what is held; once is enough, and more do nothing."""
+        places, self.places = self.places, None
+        event, self.event = self.event, None
+        try:
+            if places is not None:
+                places.end(self.principal)
+        finally:
+            if event is not None:
+                event.give_back()

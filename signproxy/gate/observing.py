@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate.attempt import Attempt
 from signproxy.gate.forwarded import Observed, Passed
-from signproxy.gate.judgement import Attempt, Denied, denial_of
+from signproxy.gate.judgement import Denied, denial_of
 from signproxy.gate.scope import check_carried
 from signproxy.model import Allow, Deny, Subject
 from signproxy.s3.forwarded import classify_forwarded, key_check

@@ -20,8 +20,7 @@ from typing import Any, Protocol, TypeVar, cast
 from signproxy.errors import Reason, Refused
 from signproxy.gate.begun import waited
 from signproxy.gate.judgement import Judged, Judgement, OpenQuestion, PolicyLook, unjudged
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Hold, Places
+from signproxy.gate.limits import Hold, Lease, Places
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor, Request
 from signproxy.model import Subject

@@ -13,7 +13,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.gate.events import as_passed, bare_event_of, event_of
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.judgement import Judgement
-from signproxy.gate.lease import Lease
+from signproxy.gate.limits import Lease
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.refusals import LastRefusals, Refusal, table_of
 from signproxy.gate.request import AskedFor, Request

@@ -269,7 +269,7 @@ class Authenticator:
         if static is not None:
             if self._clock() >= static.expires_at:
                 raise Refused(Reason.TOKEN_EXPIRED, f"the static token of {static.name}")
-            return static
+            return self._remember(digest, static)
         if not token:
             raise Refused(Reason.TOKEN_MISSING)
         unverified = parse_token(token)

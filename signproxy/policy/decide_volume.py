@@ -12,7 +12,7 @@ from signproxy.policy.rights import SIGN_S3_READ_REQUEST, PolicyAuthority, Right
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import NO_GRANTS, Grants, Overwrite
 from signproxy.policy.volume import Volume
-from signproxy.s3.operation import Access, Operation
+from signproxy.s3.operation import GUARDED_WRITES, Access, Operation
 from signproxy.s3.request import S3Request
 from signproxy.s3.rules import KeyRules
 from signproxy.s3.storage import Storage
@@ -22,8 +22,6 @@ VOLUME_WRITE = int(Privilege.VOLUME_WRITE_DATA)
 VOLUME_MANAGE = int(Privilege.VOLUME_MANAGE)
 
 _OTHER = frozenset({Operation.OTHER_READ, Operation.OTHER_WRITE})
-# What makes an object appear, as for tables; anything else that writes one in a single step cannot be guarded.
-_GUARDED_WRITES = frozenset({Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD})
 _PARTS = frozenset({Operation.CREATE_MULTIPART_UPLOAD, Operation.UPLOAD_PART, Operation.UPLOAD_PART_COPY})
 
 
@@ -52,7 +50,8 @@ def decide_volume(
     write_once = False
     if volume.overwrite is Overwrite.FORBID and request.operation.access is Access.WRITE and request.key:
         operation = request.operation
-        write_once = operation in _GUARDED_WRITES
+        # Anything else that writes an object in a single step cannot be guarded.
+        write_once = operation in GUARDED_WRITES
         if request.conditional or not (write_once or operation in _PARTS):
             detail = f"{operation.s3_name}, conditional: {request.conditional}"
             return Deny(Reason.WRITE_ONCE, detail, volume=volume.id)

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from signproxy.policy.catalog import Catalog
 from signproxy.policy.containment import PROTECTED_NAMES
+from signproxy.policy.state import Reached
 from signproxy.policy.volume import Volume, Volumes
 from signproxy.s3.key import MAX_KEY_BYTES
 from signproxy.s3.operation import Operation
@@ -40,7 +40,7 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
     longest: int
     """Characters that a name may have."""
     volumes: tuple[tuple[Volumes, Volume | None], ...]
-    """Of every catalog of the bucket that has some: in which of them the key lies."""
+    """Of every catalog that has some in the bucket: in which of them the key lies."""
 
     def key_of(self, name: str) -> str:
         """Return the key of a neighbour; nothing where the decision is not known to hold for that one."""
@@ -55,11 +55,12 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
         return key
 
 
-def neighbours(catalogs: Iterable[Catalog], request: S3Request) -> Neighbours | None:
+def neighbours(reached: Iterable[Reached], request: S3Request) -> Neighbours | None:
     """Return the neighbours of the key of a request that may be served; None where each has to be judged for itself.
 
     They hold as long as the policy does that the request was judged by, and what an upstream told of the table where
-    it did. `catalogs` are all that the bucket may mean to the caller.
+    it did. `reached` are all the catalogs that the bucket may mean
+    to the caller.
     """
     key = request.key
     folder = key[: key.rfind("/") + 1]
@@ -67,6 +68,6 @@ def neighbours(catalogs: Iterable[Catalog], request: S3Request) -> Neighbours | 
         return None
     if not _FOLDERS.fullmatch(folder) or not _NAME.fullmatch(key[len(folder) :]) or key.endswith(PROTECTED_NAMES):
         return None
-    held = [catalog.volumes for catalog in catalogs if catalog.volumes.any]
+    held = [place.volumes for place in reached if place.volumes is not None]
     volumes = [(each, each.find(request.bucket, key)) for each in held]
     return Neighbours(request.bucket, folder, MAX_KEY_BYTES - len(folder), tuple(volumes))

@@ -9,6 +9,7 @@ import msgspec
 from signproxy.model import Principal
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.rights import Rights
+from signproxy.policy.volume import Volumes
 from signproxy.s3.storage import Storage
 
 
@@ -17,6 +18,8 @@ class Reached(msgspec.Struct, frozen=True, gc=False):
 
     catalog: Catalog
     storage: Storage
+    volumes: Volumes | None
+    """The catalog's, where one of them lies in the bucket: of most buckets of tables none does."""
 
 
 class Buckets:
@@ -28,7 +31,8 @@ class Buckets:
         for catalog in self._catalogs:
             for storage in catalog.storages.values():
                 for bucket in storage.buckets:
-                    self._listed[bucket] = (*self._listed.get(bucket, ()), Reached(catalog, storage))
+                    volumes = catalog.volumes if any(catalog.volumes.in_bucket(bucket)) else None
+                    self._listed[bucket] = (*self._listed.get(bucket, ()), Reached(catalog, storage, volumes))
 
     def of(self, bucket: str) -> tuple[Reached, ...]:
         """Return where a bucket is listed; where it is nowhere, the catalogs with a volume for buckets of its name."""
@@ -39,7 +43,7 @@ class Buckets:
         for catalog in self._catalogs:
             volume = next(catalog.volumes.in_bucket(bucket), None)
             if volume is not None:
-                reached.append(Reached(catalog, catalog.storages[volume.storage]))
+                reached.append(Reached(catalog, catalog.storages[volume.storage], catalog.volumes))
         return tuple(reached)
 
     def __len__(self) -> int:

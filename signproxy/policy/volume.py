@@ -47,11 +47,9 @@ class Volume(msgspec.Struct, frozen=True, gc=False):
 class Volumes:
     """The volumes of one catalog. Built once, then only read; no key lies in two of them."""
 
-    __slots__ = ("_buckets", "_by_name", "_patterns", "any")
+    __slots__ = ("_buckets", "_by_name", "_patterns")
 
     def __init__(self) -> None:
-        self.any = False
-        """Whether there is one: asked for every request."""
         self._by_name: dict[str, Volume] = {}
         # Bucket, or the beginning of its name -> prefix -> volume.
         self._buckets: dict[str, dict[str, Volume]] = {}
@@ -62,7 +60,6 @@ class Volumes:
 
     def add(self, volume: Volume) -> None:
         """Enter a volume, or put another value in the place of one of the same name."""
-        self.any = True
         self._by_name[volume.id.name] = volume
         places = self._patterns if volume.is_pattern else self._buckets
         places.setdefault(volume.bucket, {})[volume.prefix] = volume

@@ -63,9 +63,9 @@ def service_operation(wire: ForwardWire) -> ServiceRequest:
     return ServiceRequest(operation, parameters.get("prefix"), parameters.get("continuation-token", ""), most)
 
 
-def is_bulk_delete(method: str, raw_key: str, raw_query: str | None) -> bool:
-    """Whether a request is judged by its body, which the listener then reads whole."""
-    if method != "POST" or raw_key or not raw_query:
+def is_bulk_delete(raw_key: str, raw_query: str | None) -> bool:
+    """Whether a POST is judged by its body, which the listener then reads whole."""
+    if raw_key or not raw_query:
         return False
     return any(_decoded_name(part) == "delete" for part in raw_query.split("&"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -73,6 +73,37 @@ class Forwardable(msgspec.Struct, frozen=True, gc=False):
     """Parameters that go into the query besides: headers that an SDK moved there, judged as headers."""
     deletes: BulkDelete | None = None
     """Of a bulk delete: all that the client asks for, and `request.delete_keys` is what may be sent of it."""
+
+
+def addressed_by(host: str, target: str, base_domains: Collection[str]) -> tuple[str, str]:
+    """Return bucket and key that a request's host and path name, with every byte as it was sent.
+
+    The bucket is empty at the level of the service, the key at that of a bucket. Nothing is decoded here: a bucket's
+    name needs no escapes, and a name that has some is no bucket's. Raise Refused for a path that names neither a bucket
+    nor the service.
+    """
+    path = target.partition("?")[0]
+    if base_domains:
+        bucket = _bucket_of(host, base_domains)
+        if bucket:
+            return bucket, path[1:]
+    bucket, _, raw_key = path[1:].partition("/")
+    if not bucket and path != "/":
+        raise Refused(Reason.KEY_EMPTY_SEGMENT, f"path {path!r} names no bucket")
+    return bucket, raw_key
+
+
+def _bucket_of(host: str, base_domains: Collection[str]) -> str:
+    """Return what stands before a base domain; nothing where the host is one itself, or lies below none."""
+    # A literal IPv6 address has no dots that a base domain could follow, for those have letters in their last part.
+    name = host.partition(":")[0].rstrip(".").lower()
+    # Buckets may have dots, so each of the parents may be a base domain.
+    dot = name.find(".")
+    while dot >= 0:
+        if name[dot + 1 :] in base_domains:
+            return name[:dot]
+        dot = name.find(".", dot + 1)
+    return ""
 
 
 class _KnownBucket(msgspec.Struct, frozen=True, gc=False):

@@ -75,3 +75,7 @@ class Operation(Enum):
         """Whether it addresses a prefix of the bucket; ListParts is a list, but of one key."""
         self.forward_only = ways is Ways.FORWARD
         """Whether the sign way has nothing to do with it."""
+
+
+GUARDED_WRITES = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
+"""What makes an object appear and can be kept from replacing one. The parts of an upload make none."""

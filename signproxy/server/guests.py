@@ -70,13 +70,9 @@ class Guests(Generic[G]):
             oldest.abort()
         return True
 
-    def known(self, guest: G) -> None:
-        """Take note that a connection is a caller's."""
-        self._counts.strangers.pop(guest, None)
-
     def leave(self, guest: G) -> None:
         """Uncount a connection."""
-        self._counts.strangers.pop(guest, None)
+        self._counts.known(guest)
         if guest in self._open:
             del self._open[guest]
             self._counts.open -= 1

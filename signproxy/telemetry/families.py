@@ -123,10 +123,10 @@ class Gauge:
 class Histogram:
     """How often values fell below each bound."""
 
-    __slots__ = ("_bounds", "counts", "latest", "total")
+    __slots__ = ("bounds", "counts", "latest", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
         self.latest: list[tuple[str, float] | None] = [None] * (len(bounds) + 1)
@@ -134,7 +134,7 @@ class Histogram:
 
     def observe(self, value: float, event_id: str = "") -> None:
         """Count a value, and remember the audit event that it belongs to, where there is one."""
-        bucket = bisect_left(self._bounds, value)
+        bucket = bisect_left(self.bounds, value)
         self.counts[bucket] += 1
         self.total += value
         if event_id:

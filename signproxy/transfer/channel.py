@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import cast
 
 from signproxy.transfer.faults import Stalled, TargetStalled
-from signproxy.transfer.receiving import Receiving
-from signproxy.transfer.waits import Wait
+from signproxy.transfer.receiving import Receiving, Wait
 
 _CREDENTIALS = struct.Struct("3i")
 _RESET = struct.pack("ii", 1, 0)

@@ -9,7 +9,7 @@ from signproxy.transfer import splice
 from signproxy.transfer.body import Incoming, Inspect, Outgoing
 from signproxy.transfer.faults import SourceLost, SourceStalled, TargetLost, TargetStalled
 from signproxy.transfer.head import BodyFraming
-from signproxy.transfer.waits import IdleWatch
+from signproxy.transfer.idle import IdleWatch
 
 SPLICED_FROM = 256 * 1024
 """Bytes still to come: for fewer the way through memory is quicker than its preparation."""

@@ -1,20 +1,86 @@
-"""Receive what comes over one connection, and keep it, with bounded memory, until a reader wants it."""
+"""Receive what comes over one connection, keep it, with bounded memory, until a reader wants it, and wait for it."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable
 
-from signproxy.transfer.faults import MessageFault, MessageInvalid, SourceStalled, Truncated
+from signproxy.transfer.faults import MessageFault, MessageInvalid, SourceStalled, Stalled, Truncated
 from signproxy.transfer.refusal import has_bare_ending
-from signproxy.transfer.waits import Wait
 
 PIECE = 128 * 1024
 """Read at a time. More makes large bodies no quicker, and is kept by each connection whose receiver stalls."""
 
 HELD = 64 * 1024
 """Received, and wanted by no reader yet: from there on the sender has to wait. More than any head."""
+
+_ROUNDING = 0.005
+"""Clocks of event loops count in milliseconds."""
+
+
+class Wait:
+    """What one task at a time waits for.
+
+    Its timer is set when there is none yet, and looks again later where it comes too early: most waits end long
+    before their time, and cost no timer of their own.
+    """
+
+    __slots__ = ("_due", "_loop", "_stalled", "_timer", "_waiter", "until")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stalled: type[Stalled]) -> None:
+        self._loop = loop
+        self._stalled = stalled
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = math.inf
+        self.until = math.inf
+        """When the waits from now on end, by the clock of the loop."""
+
+    def limit(self, seconds: float | None) -> None:
+        """Let the waits from now on end after that time, all together."""
+        self.until = math.inf if seconds is None else self._loop.time() + seconds
+
+    async def happened(self) -> None:
+        """Return when it has happened, or the connection is lost. Raise `Stalled` when the time is up."""
+        if self._waiter is not None:
+            raise RuntimeError("another task waits for the same thing")
+        waiter = self._waiter = self._loop.create_future()
+        if self.until < self._due:
+            self._arm()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def wake(self) -> None:
+        """Say that it has happened."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def end(self) -> None:
+        """Say that nothing will happen any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._due = None, math.inf
+        self.wake()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = self.until
+        self._timer = self._loop.call_at(self.until, self._look)
+
+    def _look(self) -> None:
+        self._timer, self._due = None, math.inf
+        if self._waiter is None or self._waiter.done():
+            return
+        if self.until <= self._loop.time() + _ROUNDING:
+            self._waiter.set_exception(self._stalled("nothing moved in time"))
+        elif self.until < math.inf:
+            self._arm()
 
 
 class _Scratch(threading.local):

@@ -12,7 +12,7 @@ from signproxy.transfer import pipes
 from signproxy.transfer.body import Incoming, Outgoing
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import SourceLost, SourceStalled, TargetLost, TargetStalled, Truncated
-from signproxy.transfer.waits import IdleWatch
+from signproxy.transfer.idle import IdleWatch
 
 AVAILABLE = hasattr(os, "splice")
 

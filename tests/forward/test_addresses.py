@@ -10,8 +10,7 @@ import pytest
 
 from signproxy.errors import SettingsInvalid
 from signproxy.forward.addresses import Address, StorageAddresses
-from signproxy.forward.resign import Resigner
-from signproxy.forward.store_request import StoreRequest
+from signproxy.forward.store_request import Resigner, StoreRequest
 from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style, aws_endpoints
 from tests.authority import Authority
 from tests.forward.rig import CREDENTIALS, Rig, connected, request, serving_rig, storage

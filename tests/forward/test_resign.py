@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from signproxy.credentials.credentials import Credentials
 from signproxy.forward.addresses import StorageAddresses
 from signproxy.forward.payload import EMPTY_SHA256, WITHOUT, transfer_of
-from signproxy.forward.resign import BucketSigner, Resigner
-from signproxy.forward.store_request import StoreRequest
+from signproxy.forward.store_request import BucketSigner, Resigner, StoreRequest
 from signproxy.s3.payload import NOTHING_SAID
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.transfer.head import read_request_head

@@ -15,8 +15,7 @@ from signproxy.audit.event import AuditEvent, Kind
 from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
 from signproxy.gate.judgement import Judgement, OpenQuestion, PolicyLook
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Held, Hold, Places
+from signproxy.gate.limits import Held, Hold, Lease, Places
 from signproxy.gate.order import Order
 from signproxy.gate.outcome import Outcome, StoreOutcome
 from signproxy.gate.recorder import Recorder

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from signproxy.audit.event import MAX_CONTEXT_BYTES, AuditEvent
 from signproxy.errors import Reason
-from signproxy.gate.lease import Lease
+from signproxy.gate.limits import Lease
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.recorder import Recorder
 from signproxy.s3.request import WireRequest

@@ -126,9 +126,9 @@ async def test_the_policy_in_force_judges() -> None:
 
 async def test_what_is_remembered_of_callers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets are a caller's to name: a caller who guesses must not fill the memory."""
-    from signproxy.gate import reach
+    from signproxy.gate import attempt
 
-    monkeypatch.setattr(reach, "_KEPT", 2)
+    monkeypatch.setattr(attempt, "_KEPT", 2)
     site = Site()
     for _ in range(2):
         for bucket in ("tmp-1", "tmp-2", "tmp-3"):

@@ -11,7 +11,7 @@ from signproxy.audit.event import AuditEvent, Verdict
 from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
 from signproxy.gate.begun import Waiting, begin
-from signproxy.gate.lease import Lease
+from signproxy.gate.limits import Lease
 from signproxy.gate.order import Order
 from signproxy.gate.outcome import Outcome, StoreOutcome
 from tests.coroutines import finished

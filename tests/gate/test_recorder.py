@@ -18,7 +18,7 @@ from signproxy.audit.trail_state import OnError
 from signproxy.errors import Reason, Refused
 from signproxy.gate.events import decided_at
 from signproxy.gate.judgement import Judgement, admitted, look_at, unjudged
-from signproxy.gate.lease import Lease
+from signproxy.gate.limits import Lease
 from signproxy.gate.outcome import Outcome, StoreOutcome
 from signproxy.gate.recorder import Recorder
 from signproxy.gate.refusals import KNOWN_CALLERS, MAX_DETAIL_CHARACTERS, MAX_NAME_CHARACTERS, UNKNOWN_CALLERS

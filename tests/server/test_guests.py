@@ -33,5 +33,5 @@ def test_strangers_of_two_listeners_leave_room_for_callers() -> None:
         for _ in range(2):
             caller = Visitor(guests)
             assert guests.arrive(caller)
-            guests.known(caller)
+            counts.known(caller)
     assert sum(guests.open for guests in listeners) == counts.open

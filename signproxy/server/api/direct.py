@@ -192,7 +192,7 @@ class DirectConnection(asyncio.Protocol):
         if self._stranger and (reply.status in _KNOWN if reply.known is None else reply.known):
             self._stranger = False
             self._idle_limit = self._server.idle_limit
-            self._server.guests.known(self)
+            self._server.limits.connections.known(self)
 
     async def hold_back(self, reply: Reply) -> None:
         """Wait as long as an answer of aiohttp's is held back."""

@@ -14,9 +14,10 @@ from signproxy.server.guests import Guests
 from signproxy.server.s3.answers import not_http
 from signproxy.server.s3.sequels import Handover, Sequels
 from signproxy.telemetry.log import get_logger
+from signproxy.transfer.body import Incoming
 from signproxy.transfer.channel import Channel
 from signproxy.transfer.faults import MessageFault, MessageInvalid, Stalled, Truncated
-from signproxy.transfer.head import RequestHead
+from signproxy.transfer.head import BodyFraming, RequestHead
 from signproxy.transfer.heads import RequestHeads
 from signproxy.transfer.refusal import HEAD_LIMIT
 
@@ -57,7 +58,7 @@ class S3Connection(Channel):
 
     __slots__ = (
         "_alike", "_awaits", "_backpressure", "_guests", "_handler", "_handover", "_heads", "_idle", "_idle_limit",
-        "_keepalive", "_pausing", "_shape", "_task", "facts", "sequels",
+        "_keepalive", "_pausing", "_shape", "_task", "facts", "no_body", "sequels",
     )  # fmt: skip
 
     def __init__(self, handler: Serves, guests: Guests[S3Connection], keepalive: float) -> None:
@@ -79,6 +80,8 @@ class S3Connection(Channel):
         """Serves requests that are like the last one; None where there was none that others can be like."""
         self.facts = Peer()
         """What the connection itself says of the caller."""
+        self.no_body = Incoming(self, BodyFraming.NONE)
+        """The body of every request that has none."""
 
     # -- what the event loop calls -----------------------------------------------------------------------------------
 
@@ -125,7 +128,7 @@ class S3Connection(Channel):
         """Keep the connection as long as those of callers."""
         if self._idle_limit != self._keepalive:
             self._idle_limit = self._keepalive
-            self._guests.known(self)
+            self._handler.limits.connections.known(self)
 
     def repeats(self, head: RequestHead) -> bool:
         """Whether it is time to look at what the last requests have in common: same folder, same headers.

@@ -11,8 +11,7 @@ from signproxy.audit.event import Kind, Verdict
 from signproxy.audit.ids import new_event_id
 from signproxy.forward.relay import SMALL
 from signproxy.gate.judgement import unjudged
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Limits, Places
+from signproxy.gate.limits import Lease, Limits, Places
 from signproxy.gate.order import Order
 from signproxy.gate.recorder import Recorder
 from signproxy.gate.request import NOTHING_ASKED, arrived

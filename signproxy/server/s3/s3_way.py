@@ -20,8 +20,7 @@ from signproxy.gate.events import APP_MARK, application_in
 from signproxy.gate.forwarded import BucketsShown, Passed, StoreBucket
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement, PolicyLook
-from signproxy.gate.lease import Lease
-from signproxy.gate.limits import Hold, Limits, Places
+from signproxy.gate.limits import Hold, Lease, Limits, Places
 from signproxy.gate.order import Judge
 from signproxy.gate.outcome import Outcome, StoreOutcome
 from signproxy.gate.request import NOTHING_ASKED, AskedFor, Request
@@ -30,19 +29,22 @@ from signproxy.model import Subject
 from signproxy.s3.codes import s3_answer
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.forward_wire import ForwardWire, is_bulk_delete
+from signproxy.s3.forwarded import addressed_by
 from signproxy.s3.storage import Storage
-from signproxy.server.s3.address import address_of
 from signproxy.server.s3.answers import Origin, buckets, refusal
 from signproxy.server.s3.connection import S3Connection
 from signproxy.transfer.body import Incoming
 from signproxy.transfer.faults import MessageInvalid, Stalled, Truncated
-from signproxy.transfer.head import HOP_BY_HOP, RequestHead
+from signproxy.transfer.head import HOP_BY_HOP, BodyFraming, RequestHead
 
 MAX_BULK_DELETE = 2 * 1024 * 1024
 """Of a body that is read whole: a thousand keys of 1,024 bytes, as XML may escape them; S3's own limit."""
 
 _NOT_PASSED_ON = HOP_BY_HOP | {"host", "authorization", "x-amz-security-token", "x-amz-date", "expect"}
 """What belongs to this connection, or proves who calls; the store gets signproxy's own."""
+
+# Looking a member up in its class calls Python code; the hot path does without.
+_NONE = BodyFraming.NONE
 
 _SETS_KEPT = 1024
 """Clients repeat a handful of header sets; the bound is there for those who do not."""
@@ -91,7 +93,9 @@ class S3Way:
         self.lease = lease
         self.guest = guest
         self.head = head
-        self.body = Incoming(guest, head.body, head.length, idle=rooms.settings.limits.idle_seconds)
+        self.body = guest.no_body
+        if head.body is not _NONE:
+            self.body = Incoming(guest, head.body, head.length, idle=rooms.settings.limits.idle_seconds)
         self.answer = answer = Answer(guest, head, request.event_id, request.request_id)
         answer.closes = answer.closes or guest.ending
         self._rooms = rooms
@@ -109,8 +113,7 @@ class S3Way:
     def identify(self) -> Subject | Awaitable[Subject]:
         """Return who asks, by what the request shows. Raise Refused."""
         head, rooms = self.head, self._rooms
-        address = address_of(head.fields["host"], head.target, rooms.base_domains)
-        self._bucket, self.raw_key = address.bucket, address.raw_key
+        self._bucket, self.raw_key = addressed_by(head.fields["host"], head.target, rooms.base_domains)
         found = rooms.callers.identify(
             head.method, head.target, head.headers, self.guest.facts, self.request.wall, head.fields
         )
@@ -128,7 +131,7 @@ class S3Way:
         """Return what is asked for; the body of a bulk delete is read, and charged before. Raise Refused."""
         assert subject is not None  # noqa: S101 - identified, or refused
         self.lease.take(self._transfers)
-        is_bulk = is_bulk_delete(self.head.method, self.raw_key, self.caller.raw_query)
+        is_bulk = self.head.method == "POST" and is_bulk_delete(self.raw_key, self.caller.raw_query)
         if is_bulk or self.lease.late is not None:
             return self._ask_later(subject, is_bulk=is_bulk)
         return self._asked(subject, None)
@@ -154,9 +157,8 @@ class S3Way:
         passed, subject = judgement.passed, judgement.subject
         assert subject is not None  # noqa: S101 - it was judged for a caller
         assert isinstance(outcome, StoreOutcome)  # noqa: S101 - see `ends`
-        name = subject.caller.name
         if not isinstance(passed, Passed):
-            return self._show(judgement, outcome, name)
+            return self._show(judgement, outcome, subject.caller.name)
         wire = self.asked.forward
         return self._rooms.forwarder.forward(
             passed,
@@ -169,8 +171,12 @@ class S3Way:
             document=(wire.body if wire is not None else None) or b"",
             outcome=outcome,
             underway=self._underway,
-            charge=work.Bill(work.Account(self._limits, name)).store_list,
+            charge=self._charge_list,
         )
+
+    def _charge_list(self, document: bytes) -> None:
+        """Charge the one list of a store that the answer is made of, before it is changed. Raise Refused."""
+        work.Bill(work.Account(self._limits, self.lease.principal)).store_list(document)
 
     async def _show(self, judgement: Judgement, outcome: StoreOutcome, name: str) -> WayEnd:
         """Return the answer to a list of buckets; stores are asked for those that the policy does not list."""

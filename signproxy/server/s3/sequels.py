@@ -29,7 +29,7 @@ from signproxy.forward.repeated import Repeated
 from signproxy.forward.underway import Underway
 from signproxy.gate.events import decided_at
 from signproxy.gate.judgement import Judgement
-from signproxy.gate.lease import Lease
+from signproxy.gate.limits import Lease
 from signproxy.gate.outcome import StoreOutcome
 from signproxy.gate.request import Request
 from signproxy.identity.s3_caller import S3Callers, Shown

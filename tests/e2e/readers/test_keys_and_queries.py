@@ -184,7 +184,7 @@ def test_a_query_is_read_in_one_way_wherever_it_is_read(cases: int) -> None:
     for _ in search:
         raw = query_of(chance)
         parameters: Any = outcome_of(parameters_of, Refused, raw)
-        bulk = is_bulk_delete("POST", "", raw)
+        bulk = is_bulk_delete("", raw)
         met_by(search, parameters)
         if isinstance(parameters, str):
             # Whether its body is read or not, it is refused.

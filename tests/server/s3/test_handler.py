@@ -459,7 +459,7 @@ async def test_a_fault_of_ours_is_an_answer_and_an_event(monkeypatch: pytest.Mon
         raise RuntimeError("broken")
 
     async with opened() as door:
-        monkeypatch.setattr(module, "address_of", broken)
+        monkeypatch.setattr(module, "addressed_by", broken)
         answer = await door.ask("GET", TARGET)
         assert (answer.status, answer.code) == (500, "InternalError")
         assert (door.event.reason, door.event.decision.value) == ("internal", "error")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.server.s3.address import address_of
+from signproxy.s3.forwarded import addressed_by
 
 DOMAINS = frozenset({"s3.example.com", "localhost"})
 
@@ -43,17 +43,17 @@ DOMAINS = frozenset({"s3.example.com", "localhost"})
 )
 def test_an_address_is_read_from_host_and_path(host: str, target: str, bucket: str, key: str) -> None:
     """A request would be judged for another object than the one that the store is asked for."""
-    assert address_of(host, target, DOMAINS) == (bucket, key)
+    assert addressed_by(host, target, DOMAINS) == (bucket, key)
 
 
 def test_without_base_domains_the_host_says_nothing() -> None:
     """A client that may choose a Host header could choose the bucket."""
-    assert address_of("lake.s3.example.com", "/other/a", frozenset()) == ("other", "a")
+    assert addressed_by("lake.s3.example.com", "/other/a", frozenset()) == ("other", "a")
 
 
 @pytest.mark.parametrize("target", ("//", "//a", "//lake/a", "///"))
 def test_a_path_without_a_bucket_is_refused(target: str) -> None:
     """Some stores fold the slashes, and would then find another bucket."""
     with pytest.raises(Refused) as caught:
-        address_of("127.0.0.1", target, DOMAINS)
+        addressed_by("127.0.0.1", target, DOMAINS)
     assert caught.value.reason is Reason.KEY_EMPTY_SEGMENT

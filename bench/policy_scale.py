@@ -24,10 +24,10 @@ import msgspec
 from bench.figures import ratios, result
 from bench.process import memory_mib, output_of
 from signproxy.inventory.declared.source import FilePolicySource
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, Allow, NamedTable, Principal, Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.decide import decide
+from signproxy.policy.resolver import PolicyResolver
 from signproxy.policy.state import PolicyState
 from signproxy.s3.classify import classify
 from signproxy.s3.request import S3Request, WireRequest

@@ -17,7 +17,7 @@ from signproxy.config.settings import Settings, SigningSettings
 from signproxy.gate.limits import Limits
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.opaque import OpaqueToken, hash_token
-from signproxy.inventory.resolver import TableResolver
+from signproxy.policy.resolver import TableResolver
 from signproxy.policy.state import PolicyState
 from signproxy.server.api.app import Api
 from tests import rooms

@@ -18,7 +18,7 @@ from signproxy.identity.emulated import EmulatedKeys
 from signproxy.identity.opaque import OpaqueToken, StaticTokens
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
-from signproxy.inventory.resolver import PolicyResolver, TableResolver
+from signproxy.policy.resolver import PolicyResolver, TableResolver
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.sealing import SealingSecret

@@ -19,6 +19,7 @@ MODULES = (
     "policy/admission",
     "policy/containment",
     "policy/decide",
+    "policy/resolver",
     "policy/state",
     "s3/canonical",
     "s3/classify",

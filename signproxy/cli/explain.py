@@ -53,8 +53,8 @@ def _judged(options: argparse.Namespace) -> Explanation:
     from signproxy.gate.explain import explain
     from signproxy.gate.gate import Gate
     from signproxy.gate.request import AskedFor, CatalogAddress
-    from signproxy.inventory.resolver import PolicyResolver
     from signproxy.model import Subject
+    from signproxy.policy.resolver import PolicyResolver
     from signproxy.server.process.build import policy_source
 
     state = policy_source(settings).load(0)

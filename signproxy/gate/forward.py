@@ -20,13 +20,13 @@ from signproxy.gate.turns import in_pieces, one_at_a_time, read_in_pieces
 from signproxy.inventory.learned.asked import Found
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
 from signproxy.inventory.learned.unquestioned import Unquestioned
-from signproxy.inventory.resolver import TableResolver
 from signproxy.model import BY_LOCATION, Allow, Authority, Deny, Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.containment import addressed
 from signproxy.policy.decide import decide
 from signproxy.policy.decide_volume import decide_bucket, decide_volume
 from signproxy.policy.neighbours import Neighbours, neighbours
+from signproxy.policy.resolver import TableResolver
 from signproxy.policy.rights import Standing
 from signproxy.policy.state import PolicyState, Reached
 from signproxy.policy.table import Table
@@ -109,9 +109,7 @@ class ForwardGate:
         assert subject is not None  # noqa: S101 - as above
         return self._buckets(subject, judged.asked, wire, told)
 
-    def neighbours(
-        self, subject: Subject, asked: AskedFor
-    ) -> tuple[Judgement, Neighbours, Unquestioned | None] | None:
+    def neighbours(self, subject: Subject, asked: AskedFor) -> tuple[Judgement, Neighbours, Unquestioned | None] | None:
         """Judge a request by the policy now in force; return for which others that holds, where it does.
 
         Where the table was learned it holds as long as the third value does: an upstream's word may end at any time.

@@ -20,11 +20,11 @@ from signproxy.gate.work import SHORT_DELETE, turn_of
 from signproxy.inventory.learned.asked import Found
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver, NoUpstream
-from signproxy.inventory.resolver import TableResolver
 from signproxy.model import BY_LOCATION, Allow, Deny, Principal, Subject, TableId
 from signproxy.policy.admission import refuse_closed
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.decide import AcceptedStorages, decide
+from signproxy.policy.resolver import TableResolver
 from signproxy.policy.rights import Standing, restricted
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import Table

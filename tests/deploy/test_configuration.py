@@ -10,9 +10,9 @@ import yaml
 from signproxy.cli import main
 from signproxy.errors import Refused
 from signproxy.inventory.declared.source import FilePolicySource
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Deny, NamedTable, Principal, Subject
 from signproxy.policy.decide import decide
+from signproxy.policy.resolver import PolicyResolver
 from signproxy.s3.operation import Operation
 from tests.deploy.configuration import lay_out, relocate, settings_of, swap_in
 from tests.deploy.kustomize import DEPLOY, VARIANTS

@@ -13,9 +13,9 @@ from signproxy.errors import Check, Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement, OpenQuestion
 from signproxy.gate.request import AskedFor, CatalogAddress, Request, arrived
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, Allow, ByLocation, Ceiling, NamedTable, Principal, Subject, Target
 from signproxy.policy.catalog import Catalog
+from signproxy.policy.resolver import PolicyResolver
 from signproxy.policy.table import Table
 from signproxy.s3.request import S3Request, WireRequest
 from tests.product import AT_ARRIVAL, HOST, KEY, POLICY, Product, token_of

@@ -9,8 +9,8 @@ from signproxy.gate.events import application_in
 from signproxy.gate.forwarded import BucketsShown, Passed
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import AskedFor
-from signproxy.inventory.resolver import TableResolver
 from signproxy.model import KeyScope, Principal, Subject, TableScope
+from signproxy.policy.resolver import TableResolver
 from signproxy.s3.forward_wire import ForwardWire
 from tests.gate.cases import judged
 from tests.policies import MemoryPolicySource

@@ -12,9 +12,9 @@ from signproxy.gate import turns
 from signproxy.gate.bulk_delete import AT_ONCE
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.request import AskedFor
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import ByLocation, KeyScope, NamedTable, Subject, VolumeId
 from signproxy.policy.catalog import Catalog
+from signproxy.policy.resolver import PolicyResolver
 from signproxy.policy.table import Table
 from signproxy.s3.request import S3Request
 from tests.gate.cases import judged

@@ -12,8 +12,8 @@ from signproxy.gate.explain import Explanation, explain
 from signproxy.gate.gate import Gate
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.inventory.learned.asked import Found
-from signproxy.inventory.resolver import PolicyResolver, TableResolver
 from signproxy.model import BY_LOCATION, Allow, Deny, NamedTable, Subject, Target
+from signproxy.policy.resolver import PolicyResolver, TableResolver
 from signproxy.s3.request import WireRequest
 from tests.gate.cases import Slow
 from tests.inventory.learned_rig import Site, facts, policy, principal

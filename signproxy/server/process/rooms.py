@@ -14,7 +14,7 @@ from signproxy.facade.config_way import ConfigRooms
 from signproxy.gate.gate import Gate
 from signproxy.gate.recorder import Recorder
 from signproxy.identity.authenticator import Authenticator
-from signproxy.inventory.resolver import PolicyResolver, TableResolver
+from signproxy.policy.resolver import PolicyResolver, TableResolver
 from signproxy.policy.state import PolicyState
 from signproxy.sealing import SealingSecret
 from signproxy.server.api.key_way import KeyRooms

@@ -15,10 +15,10 @@ from signproxy.inventory.declared.source import FilePolicySource
 from signproxy.inventory.learned.learned import LearnedTables
 from signproxy.inventory.learned.learned_resolver import LearnedResolver, NoUpstream
 from signproxy.inventory.learned.sighting import Live, TableFacts
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import NAMESPACE_SEPARATOR, Allow, Deny, NamedTable, Principal, Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.decide import decide
+from signproxy.policy.resolver import PolicyResolver
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import Table
 from signproxy.s3.forward_wire import ForwardWire

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from signproxy.answers.reply import Reply
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import ByLocation, NamedTable
 from signproxy.policy.catalog import Catalog
+from signproxy.policy.resolver import PolicyResolver
 from signproxy.s3.request import S3Request
 from signproxy.server.api import direct
 from signproxy.server.api.plain import Head, Heads

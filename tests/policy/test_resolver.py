@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.resolver import PolicyResolver
 from signproxy.model import BY_LOCATION, ByLocation, NamedTable
 from signproxy.policy.catalog import Overlap, TableBinding
+from signproxy.policy.resolver import PolicyResolver
 from signproxy.s3.operation import Operation
 from tests.policy.world import World, request
 

@@ -12,7 +12,7 @@ from types import FrameType
 
 import msgspec
 
-from bench import instructions, page, record
+from bench import page, record
 from bench.effort import FULL, SMOKE, Effort
 from bench.figures import Result
 from bench.process import LOAD_CORE, BenchFailed, end_children
@@ -55,9 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=SUITES, help="a suite to run; may be repeated")
     parser.add_argument("--smoke", action="store_true", help="run briefly and record nothing")
     parser.add_argument("--rounds", type=int, default=FULL.rounds, help="rounds of a suite; the samples follow from it")
-    parser.add_argument("--against", default="", help="a commit whose instruction counts are the must of this tree's")
     options = parser.parse_args(arguments)
-    os.environ[instructions.AGAINST] = options.against
     chosen = options.only or [suite for suite in SUITES if suite not in _ON_ITS_OWN]
     # Python ends on SIGTERM without leaving its `with` blocks, and every server of the run would go on for ever.
     signal.signal(signal.SIGTERM, _end)

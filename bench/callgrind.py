@@ -1,10 +1,10 @@
-"""Count the instructions of a process under callgrind: of the thread of its event loop, request by request."""
+"""Count the instructions of a process under callgrind: of all its threads, request by request."""
 
 from __future__ import annotations
 
 import shutil
 import socket
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import count, islice
 from pathlib import Path
@@ -29,7 +29,8 @@ class Plan(NamedTuple):
     switched_on: int
     counted: int
     counts: int
-    """The smallest is taken: what a process does now and then, by the clock, is in the others."""
+    """Of each thread the smallest is taken: what it does now and then, by the clock, is in the others. The audit writer
+    makes more and smaller batches on a machine that is busy with other work."""
 
 
 MANY = Plan(500, 200, 200, 5)
@@ -41,17 +42,17 @@ class Count(msgspec.Struct, frozen=True):
 
     requests: int
     by_library: dict[str, int]
-    """Of the thread of the event loop: the audit writer has its own, whose work comes in batches."""
+    """Of all threads: what one hands to another is not done by that."""
 
     @property
-    def loop(self) -> int:
-        """Instructions of all of them."""
+    def instructions(self) -> int:
+        """Those of all requests."""
         return sum(self.by_library.values())
 
     @property
     def per_request(self) -> float:
-        """Instructions of the event loop's thread for one request."""
-        return self.loop / self.requests
+        """Those of one request."""
+        return self.instructions / self.requests
 
 
 class Line:
@@ -136,11 +137,16 @@ class Counting:
 
 
 def read(directory: Path, requests: int) -> Count:
-    """Return the smallest count that callgrind wrote of so many requests; of each there is one file for each thread."""
-    found = [Count(requests, libraries_of(path)) for path in directory.glob(f"counted.*-{_LOOP_THREAD}")]
-    if not found:
+    """Return what callgrind counted of so many requests; of each count it wrote one file for each thread."""
+    threads: defaultdict[str, list[dict[str, int]]] = defaultdict(list)
+    for path in directory.glob("counted.*-*"):
+        threads[path.name.rpartition("-")[2]].append(libraries_of(path))
+    if _LOOP_THREAD not in threads:
         raise BenchFailed(f"callgrind wrote nothing of the first thread: {sorted(directory.glob('counted*'))}")
-    return min(found, key=lambda each: each.loop)
+    total: Counter[str] = Counter()
+    for counts in threads.values():
+        total.update(min(counts, key=lambda each: sum(each.values())))
+    return Count(requests, dict(total))
 
 
 def libraries_of(path: Path) -> dict[str, int]:

@@ -7,14 +7,11 @@ suites that measure processor time. A gate stands on both.
 from __future__ import annotations
 
 import contextlib
-import os
 import platform
 import re
-import shutil
-import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -29,22 +26,14 @@ from bench.floor import floor
 from bench.forward_scene import LAKE, VAULT, Store, headers, key_of, small_target, stores
 from bench.forward_serve import forwarding
 from bench.pass_through import upstream
-from bench.process import output_of
 from bench.serve import deploy
 from bench.sign_request import COUNTER
 from bench.small_store import small_store
-
-AGAINST = "SIGNPROXY_BENCH_AGAINST"
-"""Names the environment variable with the commit that is compared with; `--against` sets it."""
-
 
 _RANGE = 4 * 1024 * 1024
 """Of a large object: 4 MiB are some 260 records of TLS."""
 
 _NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9]+")
-
-MOST_GROWTH = 1.01
-"""A commit that makes a request longer than by this says so by missing its must."""
 
 _ANSWER = 910
 """Bytes of a signature's answer."""
@@ -60,13 +49,8 @@ TREE = Path(__file__).parent.parent
 
 
 def measure(_effort: Effort) -> list[Result]:
-    """Count one request of each kind, of the working tree and of the commit that it is compared with."""
-    revision = os.environ.get(AGAINST, "")
-    now = {name: counted(name, TREE) for name in _TARGETS}
-    if not revision:
-        return rows(now, {})
-    with checked_out(revision) as tree:
-        return rows(now, {name: counted(name, tree) for name in now if name != "floor"}, revision)
+    """Count one request of each kind. How they compare with another commit's, `bench.growth` says."""
+    return rows({name: counted(name, TREE) for name in _TARGETS})
 
 
 def counted(name: str, tree: Path) -> Count:
@@ -75,31 +59,28 @@ def counted(name: str, tree: Path) -> Count:
         return _TARGETS[name](Counting(Path(directory), tree))
 
 
-def rows(now: Mapping[str, Count], before: Mapping[str, Count], revision: str = "") -> list[Result]:
-    """Return the rows: counts, ratios to the floor and to the other commit, and where the instructions are."""
+def rows(now: Mapping[str, Count]) -> list[Result]:
+    """Return the rows: counts, the ratio to the floor, and where the instructions are."""
     found: list[Result] = []
-    words = f"of the event loop's thread, one connection, Python {platform.python_version()}"
+    words = f"of all threads, one connection, Python {platform.python_version()}"
     for name, count in now.items():
         found.append(_row(name, count.per_request, unit="instr", against=f"{_WORDS[name]}; {words}"))
         if name == "sign":
             over = count.per_request / now["floor"].per_request
             found.append(_row("sign_vs_floor", over, against=f"an empty aiohttp application; {words}"))
-        if name in before:
-            growth = count.per_request / before[name].per_request
-            found.append(_row(f"{name}_vs_before", growth, must=MOST_GROWTH, against=f"commit {revision}; {words}"))
     for name, count in now.items():
         if name == "floor":
             continue
         largest = Counter(count.by_library).most_common(_SHARES)
-        rest = count.loop - sum(size for _, size in largest)
+        rest = count.instructions - sum(size for _, size in largest)
         for library, size in (*largest, ("rest", rest)):
-            share, row = 100 * size / count.loop, f"profile_{name}_{_NOT_OF_A_NAME.sub('_', library)}"
+            share, row = 100 * size / count.instructions, f"profile_{name}_{_NOT_OF_A_NAME.sub('_', library)}"
             found.append(_row(row, share, unit="%", against=f"instructions of {_WORDS[name]} in {library}"))
     return found
 
 
-def _row(name: str, value: float, *, unit: str = "ratio", must: float | None = None, against: str) -> Result:
-    return result(f"instructions.{name}", [value], unit=unit, better="lower", must=must, against=against)
+def _row(name: str, value: float, *, unit: str = "ratio", against: str) -> Result:
+    return result(f"instructions.{name}", [value], unit=unit, better="lower", against=against)
 
 
 # -- what is counted ---------------------------------------------------------------------------------------------------
@@ -200,15 +181,3 @@ def _port(signer: load.Signer) -> int:
     port = urlsplit(signer.url).port
     assert port is not None
     return port
-
-
-@contextlib.contextmanager
-def checked_out(revision: str) -> Iterator[Path]:
-    """Put the packages of another commit into a directory of its own."""
-    git = shutil.which("git") or "git"
-    with tempfile.TemporaryDirectory(prefix="signproxy-bench-") as name:
-        archive = Path(name) / "tree.tar"
-        output_of([git, "-C", str(TREE), "archive", f"--output={archive}", revision, "signproxy"])
-        with tarfile.open(archive) as tar:
-            tar.extractall(name, filter="data")
-        yield Path(name)

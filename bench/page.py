@@ -63,9 +63,9 @@ ratios by, and are not judged.
 ## How to run it
 
 `make bench` runs all suites, writes the results and this page, and fails if a must is missed.
-`python -m bench --only instructions --against main` counts the instructions of this tree and of another commit's: they
-show how the code grew, and not what it costs. `make instructions` does so for three requests, against the commit
-before; it records nothing, and fails if one of them grew by more than 1 %. `python -m bench --only sign` runs one suite
+`python -m bench --only instructions` counts the instructions of requests: they show how the code grew, and not what it
+costs. `make instructions` holds them against those of the commit before (or of another, `BASE=main`); it records
+nothing, and fails if one request grew by more than 1 %. `python -m bench --only sign` runs one suite
 and keeps the other rows; `--rounds 15` halves the rounds, and the column "samples" with them; `--smoke` only shows that
 everything works and records nothing. `make bench-pipeline` runs the suites of the pipeline, which `make bench` leaves
 out: it takes hours of processor time, and 40 GB below the cache and `TMPDIR`.

@@ -13,6 +13,7 @@ from signproxy.errors import Refused
 @contextmanager
 def nothing_kept() -> Iterator[None]:
     """Do without the collector for a while, and fail for each refusal that it would have found."""
+    was_frozen = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -26,4 +27,5 @@ def nothing_kept() -> Iterator[None]:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()

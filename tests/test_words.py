@@ -20,7 +20,7 @@ JOINED = re.compile(r"[_ ]+")
 TEXT = frozenset((".conf", ".css", ".jinja", ".json", ".md", ".py", ".sh", ".svg", ".toml", ".yaml"))
 FILES = frozenset(("Dockerfile", "Makefile"))
 SHIPPED = ("signproxy", "docs", "deploy", "policies")
-PROVEN = ("tests", "bench")
+PROVEN = ("tests", "bench", "tools")
 
 
 def _texts() -> Iterator[Path]:

@@ -22,7 +22,7 @@ def blocked_until(true: Callable[[], object]) -> None:
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.005)
+        time.sleep(0.001)
 
 
 async def turns(count: int = 10) -> None:

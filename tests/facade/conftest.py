@@ -11,7 +11,10 @@ import pytest
 from pytest_aiohttp.plugin import AiohttpClient
 
 from tests.facade.front import Front, ServeFront, front
+from tests.impatience import impatient
 from tests.listening import connect
+
+__all__ = ["impatient"]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any
 
@@ -66,6 +67,12 @@ async def lose(line: Line, point: str) -> None:
 
 
 POINTS = ("hangs", "resets", "closes", "half head", "half body")
+BRIEF = CallTimeouts(connect=1.0, answer=0.25, read=0.25, load=0.25)
+
+
+def losing(point: str) -> AbstractAsyncContextManager[Front]:
+    """Serve in front of an upstream that loses an answer; one that hangs is waited for briefly."""
+    return front(times=BRIEF) if point == "hangs" else front()
 
 
 class TestFaults:
@@ -95,7 +102,7 @@ class TestFaults:
         if point == "half body" and (method == "HEAD" or path.endswith("/metrics")):
             # No body is waited for, and the head says all there is to say.
             point = "half head"
-        async with front() as product:
+        async with losing(point) as product:
             product.upstream.does(lambda line: lose(line, point))
             found = await product.ask(method, path, body=body)
             assert found.status == 503
@@ -109,7 +116,7 @@ class TestFaults:
         if point == "half body" and (method == "DELETE" or "rename" in path or "transactions" in path):
             # No body is waited for, and the head says all there is to say.
             point = "half head"
-        async with front() as product:
+        async with losing(point) as product:
             product.upstream.says(loaded())
             await product.load()
             asked = len(product.upstream.asked)

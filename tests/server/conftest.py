@@ -10,8 +10,11 @@ import pytest
 import uvloop
 from pytest_aiohttp.plugin import AiohttpClient
 
+from tests.impatience import impatient
 from tests.listening import connect
 from tests.product import P, Product, ServeProduct
+
+__all__ = ["impatient"]
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

@@ -25,7 +25,7 @@ GREEDY = "greedy"
 SHARE = 100
 STRANGERS = 10
 CONNECTIONS = 32
-SECONDS = 1.2
+SECONDS = 0.8
 
 TOO_MUCH = 8.0
 """What a median may grow by on a busy machine. Where nothing is limited it grows by as many requests as there are

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 
@@ -14,6 +17,15 @@ from tests.server.overload.test_work import deletion
 from tests.server.s3.door import opened
 
 MANY = 20
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen() -> Iterator[None]:
+    """Look through what was there before once, and not for each of the tests."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize(

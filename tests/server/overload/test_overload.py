@@ -50,12 +50,6 @@ def held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HOLD_SECONDS", FOREVER)
 
 
-@pytest.fixture
-def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hold refusals back for a moment."""
-    monkeypatch.setattr(limits, "HOLD_SECONDS", 0.02)
-
-
 @asynccontextmanager
 async def limited(*, keepalive: float = 75.0, product: Product | None = None, **changes: int) -> AsyncIterator[Product]:
     """Serve with some limits."""
@@ -73,7 +67,6 @@ async def limited(*, keepalive: float = 75.0, product: Product | None = None, **
 # -- rates -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_a_principal_beyond_its_rate_is_told_when_to_come_back(ask_for: Request) -> None:
     """Java repeats a sign call after 429, and gives up at 500: a job that is too quick has to survive it."""
     async with limited(requests_per_second=1, burst=3) as product:
@@ -103,7 +96,6 @@ async def test_a_principal_that_is_a_little_too_quick_is_served_a_little_later(a
         await talk.close()
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_a_principal_whose_requests_are_denied_is_held_to_its_rate_as_well(ask_for: Request) -> None:
     """Refusals take as long as signatures do."""
     # A twelfth of a second each: on a busy machine a fiftieth passes between two requests by itself, and of a tenth,
@@ -119,7 +111,6 @@ async def test_a_principal_whose_requests_are_denied_is_held_to_its_rate_as_well
         await talk.close()
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_what_is_too_much_costs_no_more_than_knowing_who_asks(
     ask_for: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +128,7 @@ async def test_what_is_too_much_costs_no_more_than_knowing_who_asks(
         await talk.close()
 
 
-async def test_the_configuration_route_counts_too(briefly: None) -> None:
+async def test_the_configuration_route_counts_too() -> None:
     """Any door that is not watched is the one that is used."""
     async with limited(requests_per_second=1, burst=1) as product:
         talk = await Talk.with_(product.url)
@@ -146,7 +137,6 @@ async def test_the_configuration_route_counts_too(briefly: None) -> None:
         await talk.close()
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_large_messages_use_up_more_of_the_rate(ask_for: Request) -> None:
     """One caller's bulk deletes would take the whole server at a rate that looks modest."""
     padded = BODY[:-1] + b',"padding":"' + b"x" * (10 * 4096) + b'"}'
@@ -157,7 +147,7 @@ async def test_large_messages_use_up_more_of_the_rate(ask_for: Request) -> None:
         await talk.close()
 
 
-async def test_who_has_to_wait_for_a_table_pays_once(briefly: None) -> None:
+async def test_who_has_to_wait_for_a_table_pays_once() -> None:
     """Such a request is begun twice; a principal with an upstream catalog would have half of its rate."""
     product = Product(resolver=_Asking())  # type: ignore[arg-type]  # an awaitable is one
     async with limited(product=product, requests_per_second=1, burst=3):
@@ -204,7 +194,7 @@ async def test_strangers_beyond_their_share_wait_for_their_answer(ask_for: Reque
     assert (strangers.now, product.handler.connections) == (0, 0)
 
 
-async def test_a_held_answer_is_the_answer(ask_for: Request, briefly: None) -> None:
+async def test_a_held_answer_is_the_answer(ask_for: Request) -> None:
     """What comes late must be whole, in order, and leave the connection as it was."""
     async with limited(unauthenticated_per_second=1) as product:
         talk = await Talk.with_(product.url)
@@ -219,7 +209,7 @@ async def test_a_held_answer_is_the_answer(ask_for: Request, briefly: None) -> N
         assert [event.reason for event in product.events()] == ["token_missing"] * 5 + ["allowed"]
 
 
-async def test_what_is_sent_meanwhile_is_answered_afterwards_and_in_order(ask_for: Request, briefly: None) -> None:
+async def test_what_is_sent_meanwhile_is_answered_afterwards_and_in_order(ask_for: Request) -> None:
     """An answer to the wrong request is a signature in the wrong hands."""
     async with limited(unauthenticated_per_second=1) as product:
         talk = await Talk.with_(product.url)
@@ -300,7 +290,6 @@ async def test_nothing_is_left_of_held_answers_whose_callers_leave(
         assert (counts.waiting.taken, counts.waiting._by_name) == (0, {})
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_answers_are_held_back_through_tls_as_well(ask_for: Request, tmp_path: Path) -> None:
     """TLS reads ahead: what it has decrypted already must wait with the rest."""
     authority = Authority()
@@ -358,7 +347,6 @@ def _half(who: str) -> bytes:
     return request(who)[:-1]
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_requests_that_wait_for_their_body_are_bounded_for_each_and_for_all() -> None:
     """A thousand half requests of one job would be the last that the server had room for."""
     async with limited(in_flight=2, total_in_flight=3) as product:
@@ -601,7 +589,7 @@ async def test_a_refused_request_is_heard_out() -> None:
 
 
 @pytest.mark.parametrize("who", (None, "reader"), ids=("a stranger", "a caller beyond its rate"))
-async def test_a_client_is_not_listened_to_for_long_whose_request_is_refused(who: str | None, briefly: None) -> None:
+async def test_a_client_is_not_listened_to_for_long_whose_request_is_refused(who: str | None) -> None:
     """A body of gigabytes behind a refused head would keep the core busy reading it."""
     async with limited(requests_per_second=1, burst=1) as product:
         first = await Talk.with_(product.url)

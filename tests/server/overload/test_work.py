@@ -21,12 +21,10 @@ from tests.facade.front import Front, front, loaded, only
 from tests.forward.upstream import serving
 from tests.listening import started_client
 from tests.product import HOST, SIGN_T1, Product, sign_message, token_of
-from tests.server.overload.test_overload import briefly, limited
+from tests.server.overload.test_overload import limited
 from tests.server.s3.door import POLICY, opened
 from tests.server.status.test_admin import Desk
 from tests.server.talk import Talk
-
-__all__ = ["briefly"]
 
 RESULT = serving(b"<DeleteResult></DeleteResult>")
 
@@ -171,7 +169,6 @@ _LIST = "/v1/lake/namespaces/ns/tables"
 _COMMIT = "/v1/lake/transactions/commit"
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_the_names_of_a_list_are_charged() -> None:
     """A list of a namespace with ten thousand tables costs as much as hundreds of reads, whatever is shown of it."""
     async with front() as product:
@@ -180,7 +177,6 @@ async def test_the_names_of_a_list_are_charged() -> None:
         assert await _statuses(product, ("GET", _LIST, None), ("GET", _LIST, None)) == [200, 429]
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_what_a_call_announces_is_charged_before_it_is_read() -> None:
     """A megabyte of each of a caller's connections was read every second, to be refused for its length afterwards."""
     async with front() as product:
@@ -197,7 +193,6 @@ async def test_what_a_call_announces_is_charged_before_it_is_read() -> None:
         await talk.close()
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_the_tables_of_a_transaction_are_charged_before_they_are_judged() -> None:
     """Ten thousand tables were judged in one go, for the price of one request."""
     async with front() as product:
@@ -208,7 +203,6 @@ async def test_the_tables_of_a_transaction_are_charged_before_they_are_judged() 
         assert _changes(product) == 1
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_the_bytes_of_calls_and_answers_are_charged() -> None:
     """Plans of many megabytes are looked through member by member."""
     async with front() as product:
@@ -320,7 +314,6 @@ async def test_many_elements_within_one_table_let_others_have_their_turn(
         assert answers - min(answers for _, answers in plain) >= 3
 
 
-@pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize(("path", "body"), WITHIN_ONE_TABLE)
 async def test_many_elements_within_one_table_are_charged(path: str, body: object) -> None:
     """They cost what their bytes cost: a second and more of work for a few requests."""
@@ -331,7 +324,6 @@ async def test_many_elements_within_one_table_are_charged(path: str, body: objec
         assert _changes(product) == 1
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_what_the_parser_may_find_is_charged_before_it_is_asked() -> None:
     """A body that is refused for its members costs as much as one that is read."""
     async with front() as product:

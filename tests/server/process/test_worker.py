@@ -14,7 +14,10 @@ from weakref import ref
 
 import pytest
 
+from signproxy.catalog.upstreams import Upstreams
 from signproxy.config.load import SettingsSource
+from signproxy.credentials.store import CredentialStore
+from signproxy.errors import Finding, SettingsInvalid
 from signproxy.model import Principal
 from signproxy.s3.sigv4 import SigningKey, amz_date
 from signproxy.sealing import SealingSecret
@@ -31,6 +34,12 @@ from tests.waiting import until
 OBJECT = "/data/wh/t1/data/"
 
 
+def _identity(shown_by: str) -> dict[str, Any]:
+    """Return settings by which the token of a name is that of the reader."""
+    digest = hashlib.sha256(token_of(shown_by).encode()).hexdigest()
+    return {"static_tokens": [{"sha256": digest, "principal": "reader"}]}
+
+
 class Started:
     """A worker, its files, and the store behind it."""
 
@@ -39,13 +48,12 @@ class Started:
         self.policy = directory / "policy.yaml"
         self.policy.write_text(POLICY % upstream.port)
         self._settings = directory / "settings.yaml"
-        digest = hashlib.sha256(token_of("reader").encode()).hexdigest()
         keys = {"access_key_id_env": "TEST_KEY", "secret_access_key_env": "TEST_SECRET"}
         self._sections: dict[str, Any] = {
             "listen": {"port": 0},
             "admin": {"port": 0},
             "policy": {"path": "policy.yaml"},
-            "identity": {"static_tokens": [{"sha256": digest, "principal": "reader"}]},
+            "identity": _identity("reader"),
             "credentials": {"providers": {"keys": {"class": "static", "properties": keys}}},
             "storages": {"main": {"credentials": "keys", "hosts": [f"127.0.0.1:{upstream.port}"]}},
             "audit": {"sink": "file", "path": "audit.ndjson"},
@@ -71,9 +79,9 @@ class Started:
     async def connect(self) -> Client:
         return await Client.connect(self.worker.s3_addresses[0])
 
-    async def ask(self, client: Client, name: str) -> Answer:
-        """Read an object with the bearer token."""
-        await client.send(request("GET", f"{OBJECT}{name}", who="reader"))
+    async def ask(self, client: Client, name: str, who: str = "reader") -> Answer:
+        """Read an object with a bearer token."""
+        await client.send(request("GET", f"{OBJECT}{name}", who=who))
         return await answer_of(client)
 
     async def ask_signed(self, client: Client, region: str) -> Answer:
@@ -140,6 +148,36 @@ async def test_a_region_that_a_reload_brings_is_signed_for_at_once(
         assert (await site.ask_signed(client, "mars-north-1")).status == 200
         assert (await site.ask_signed(client, REGION)).status == 400
         await client.close()
+
+
+@pytest.mark.parametrize("step", (CredentialStore, Upstreams))
+async def test_a_reload_that_fails_in_a_late_step_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: type
+) -> None:
+    """A token would be believed, or a grant withdrawn, by a generation that was never accepted."""
+    async with started(tmp_path, monkeypatch) as site:
+        client = await site.connect()
+        rooms = site.worker._house.rooms
+        site.write(identity=_identity("writer"))
+        site.policy.write_text(site.policy.read_text().replace("reader: {roles: [readers]}", "reader: {roles: []}"))
+        with monkeypatch.context() as broken:
+            broken.setattr(step, "prepare", _fails)
+            with pytest.raises(SettingsInvalid):
+                await site.reload()
+        # What the supervisor may still say to a worker that could not prepare.
+        await site.worker.commit()
+        assert site.worker._house.rooms is rooms
+        assert [(await site.ask(client, "a", who)).status for who in ("reader", "writer")] == [200, 403]
+        await site.reload()
+        # The struck token is none any more, and the new one is of a caller that the new policy does not know.
+        assert [(await site.ask(client, "a", who)).status for who in ("reader", "writer")] == [403, 403]
+        reasons = [refusal.reason for refusal in site.worker._recorder.refusals()]
+        assert reasons[:2] == ["principal_unknown", "token_malformed"]
+        await client.close()
+
+
+async def _fails(*_: object, **__: object) -> None:
+    raise SettingsInvalid([Finding("settings.yaml", "upstreams", "cannot be used")])
 
 
 async def test_a_policy_that_was_replaced_is_kept_by_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

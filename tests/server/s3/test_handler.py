@@ -648,21 +648,27 @@ async def test_strangers_are_answered_late_when_there_are_many() -> None:
 
 
 class _Full(MemorySink):
-    """A disk without room."""
+    """A disk without room, until there is some."""
+
+    full = True
 
     def write(self, lines: bytes, count: int) -> None:
-        raise OSError(28, "No space left on device")
+        if self.full:
+            raise OSError(28, "No space left on device")
 
 
 async def test_nothing_is_served_that_the_trail_does_not_take() -> None:
     """Objects would be read with nothing to show for it."""
-    async with opened(serving(b"content"), sink=_Full()) as door:
+    disk = _Full()
+    async with opened(serving(b"content"), sink=disk) as door:
         await door.ask("GET", TARGET)
         await until(lambda: not door.product.trail.state.healthy)
         asked = len(door.upstream.requests)
         answer = await door.ask("GET", TARGET)
         assert (answer.status, answer.code) == (503, "ServiceUnavailable")
         assert len(door.upstream.requests) == asked
+        # Else the end would wait for it.
+        disk.full = False
 
 
 # -- reload and end ----------------------------------------------------------------------------------------------------

@@ -942,11 +942,10 @@ async def test_answers_that_are_not_taken_are_not_piled_up(at_a_time: int) -> No
     size = 48 * 1024
     async with opened(serving(b"x" * size), limits=S3LimitSettings(idle_seconds=1)) as door:
         client = await door.connect()
-        bare = client.writer.get_extra_info("socket")
-        bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         warmed = Warm(door, client)
         for number in range(3):
             assert (await warmed.ask(f"{number}")).status == 200
+        client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         assert door.service._listener is not None
         (guest,) = door.service._listener.guests._open
         assert isinstance(guest, S3Connection)

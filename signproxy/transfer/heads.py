@@ -126,6 +126,8 @@ def _answered_again(known: _Answered, lines: list[str], method: str) -> Response
             return None
         minor, code, reason = start.groups("")
         return response_of(method, minor, code, reason, (head.names, headers, fields, False))
+    if fields is head.fields:
+        return head
     return ResponseHead(head.status, head.reason, headers, head.names, head.body, head.length, head.closes, fields)
 
 

@@ -108,6 +108,11 @@ class S3Handler:
             return
         # Each generation has callers of its own, and they hold no policy.
         callers = rooms.callers
-        in_force = self._house.current
-        precedent = find_precedent(way, rooms, self.recorder, in_force, lambda: self.rooms.callers is callers)
+        house = self._house
+
+        def is_served_by() -> bool:
+            in_force = house.rooms.s3
+            return in_force is not None and in_force.callers is callers
+
+        precedent = find_precedent(way, rooms, self.recorder, house.current, is_served_by)
         guest.sequels = None if precedent is None else Sequels(guest, self, precedent)

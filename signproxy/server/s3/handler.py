@@ -106,13 +106,6 @@ class S3Handler:
         if rooms is not self.rooms:
             # What was found by other settings holds for nothing that comes.
             return
-        # Each generation has callers of its own, and they hold no policy.
-        callers = rooms.callers
-        house = self._house
-
-        def is_served_by() -> bool:
-            in_force = house.rooms.s3
-            return in_force is not None and in_force.callers is callers
-
-        precedent = find_precedent(way, rooms, self.recorder, house.current, is_served_by)
+        house, turn = self._house, self._house.turn
+        precedent = find_precedent(way, rooms, self.recorder, lambda: house.turn is turn)
         guest.sequels = None if precedent is None else Sequels(guest, self, precedent)

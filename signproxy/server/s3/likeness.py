@@ -102,15 +102,16 @@ class Likeness:
             value = data[begin:at]
             if value == known:
                 continue
-            text = value.decode("latin-1")
+            text, place = value.decode("latin-1"), free.place
+            if place == _THE_SIGNATURE:
+                # It is compared with what it has to be; of the others nothing is known.
+                signature = text
+                continue
             # What nearly all values are needs no grammar to be told.
             if not (text.isascii() and text.isprintable() and text.strip() == text):
                 return None
-            place = free.place
             if place >= 0:
                 sent[place] = f"{free.name}: {text}\r\n"
-            elif place == _THE_SIGNATURE:
-                signature = text
             elif place == _THE_DATE:
                 amz_date = text
             if free.signed >= 0:

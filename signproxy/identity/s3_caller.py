@@ -27,7 +27,7 @@ from signproxy.model import Principal, Subject
 from signproxy.s3.faults import Fault, S3Refused
 from signproxy.s3.presented import Presented, is_signature, read_authorization, read_presigned
 from signproxy.s3.uri import is_canonical
-from signproxy.s3.verify import SeedSignature, Signatures, Verifier, verify
+from signproxy.s3.verify import DATE_HEADER, SeedSignature, Signatures, Verifier, verify
 
 Headers = Sequence[tuple[str, str]]
 """Names in lower case, and values with their bytes as the characters of latin-1."""
@@ -168,7 +168,7 @@ class S3Callers:
         if caller.how is How.BEARER:
             return self._shown_by(presented.session_token, caller, ())
         proved = self._proved.get((presented.access_key_id, presented.session_token))
-        if proved is None:
+        if proved is None or DATE_HEADER not in presented.signed_headers:
             return None
         signatures = Signatures(presented, proved.verifier, method, folder, headers)
         return Shown(proved.known, signatures.places, signatures)

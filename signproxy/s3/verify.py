@@ -22,6 +22,8 @@ from signproxy.s3.uri import decode_once, is_canonical
 MAX_SKEW = 900
 """Seconds that the clocks of client and server may differ, as at S3."""
 
+DATE_HEADER = "x-amz-date"
+
 _DAYS_KEPT = 4
 _PLAIN_ID = 128
 """Characters, as many as the ids of AWS may have."""
@@ -119,11 +121,11 @@ class Signatures:
     """What is alike in what a key's holder signs.
 
     Requests have no query; they differ in the last segment of their path, in values of headers, and in their time.
-    `presented` is what came with one of them and was verified; `headers` are its own, with no name twice, and without
-    blanks around their values.
+    `presented` is what came with one of them and was verified; `headers` are its own, with no name twice, without
+    blanks around their values, and with their time in `x-amz-date`.
     """
 
-    __slots__ = ("_after", "_before", "_date", "_day", "_lines", "_tail", "places")
+    __slots__ = ("_after", "_at", "_before", "_date", "_day", "_lines", "_tail", "_until_date", "places")
 
     def __init__(
         self, presented: Presented, key: Verifier, method: str, folder: str, headers: Sequence[tuple[str, str]]
@@ -136,9 +138,12 @@ class Signatures:
         self._lines = [f"{name}:{_BLANKS.sub(' ', named[name])}\n" for name in signed]
         self._before = f"{method}\n{folder}"
         self._after = f"\n{';'.join(signed)}\n{presented.payload}"
-        self._tail = f"\n\n{''.join(self._lines)}{self._after}"
-        self.places = {at: signed.index(name) for at, (name, _) in enumerate(headers) if name in signed}
-        """Of the headers that are signed: where each stands among them."""
+        self._at = at = signed.index(DATE_HEADER)
+        self._until_date = f"\n\n{''.join(self._lines[:at])}{DATE_HEADER}:"
+        self._tail = f"\n{''.join(self._lines[at + 1 :])}{self._after}"
+        places = {at: signed.index(name) for at, (name, _) in enumerate(headers) if name in signed}
+        self.places = {at: line for at, line in places.items() if line != self._at}
+        """Of the headers that are signed, but for their time: where each stands among them."""
 
     def __repr__(self) -> str:
         return f"Signatures({self._day.scope}, ***)"
@@ -148,7 +153,7 @@ class Signatures:
 
         `changed` are the signed headers that are others, by their place: printable ASCII, without blanks around.
         """
-        day, tail = self._day, self._tail
+        day, until_date, tail = self._day, self._until_date, self._tail
         if amz_date != self._date and not (_AMZ_DATE.fullmatch(amz_date) and amz_date.startswith(day.scope[:8])):
             return False
         earliest, latest = _window(int(now))
@@ -161,8 +166,9 @@ class Signatures:
                     return False
                 line = self.places[at]
                 lines[line] = f"{lines[line].partition(':')[0]}:{value}\n"
-            tail = f"\n\n{''.join(lines)}{self._after}"
-        digest = sha256(f"{self._before}{name}{tail}".encode("latin-1")).hexdigest()
+            until_date = f"\n\n{''.join(lines[: self._at])}{DATE_HEADER}:"
+            tail = f"\n{''.join(lines[self._at + 1 :])}{self._after}"
+        digest = sha256(f"{self._before}{name}{until_date}{amz_date}{tail}".encode("latin-1")).hexdigest()
         expected = day.mac(f"{ALGORITHM}\n{amz_date}\n{day.scope}\n{digest}".encode())
         return signature.isascii() and compare_digest(expected, signature)
 

@@ -117,10 +117,15 @@ class ForwardedCounts:
         seconds = authz_us * _MICROSECOND
         authz.counts[bisect_left(PHASE_BOUNDS, seconds)] += 1
         authz.total += seconds
-        for phase, microseconds in ((connect, connect_us), (first_byte, first_byte_us), (transfer, upstream_us)):
-            if microseconds:
-                seconds = microseconds * _MICROSECOND
-                phase.counts[bisect_left(PHASE_BOUNDS, seconds)] += 1
-                phase.total += seconds
+        if connect_us:
+            connect.observe(connect_us * _MICROSECOND)
+        if first_byte_us:
+            seconds = first_byte_us * _MICROSECOND
+            first_byte.counts[bisect_left(PHASE_BOUNDS, seconds)] += 1
+            first_byte.total += seconds
+        if upstream_us:
+            seconds = upstream_us * _MICROSECOND
+            transfer.counts[bisect_left(PHASE_BOUNDS, seconds)] += 1
+            transfer.total += seconds
         self._forward.bytes_in.value += bytes_in
         self._forward.bytes_out.value += bytes_out

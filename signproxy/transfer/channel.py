@@ -68,7 +68,7 @@ class Channel(Receiving):
             self.abort()
             return False
         # What nothing asked for would be taken for the next answer.
-        self._receiver = lambda _: self.abort()
+        self._receiver = self._unasked
         if not self._keeps_reading:
             self.release()
         return True
@@ -78,6 +78,9 @@ class Channel(Receiving):
         self._receiver = None
         transport = self._transport
         return transport is not None and not transport.is_closing()
+
+    def _unasked(self, _: memoryview) -> None:
+        self.abort()
 
     # -- what is sent ----------------------------------------------------------------------------------------------
 

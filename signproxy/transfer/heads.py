@@ -104,7 +104,8 @@ class ResponseHeads:
         if known is not None and len(text) <= HEAD_LIMIT:
             head = _answered_again(known, lines, method)
             if head is not None:
-                self._known[len(lines)] = head, lines, method
+                if head is not known[0]:
+                    self._known[len(lines)] = head, lines, method
                 return head
         head = read_response_head(data, method)
         if len(text) <= KEPT_BYTES and len(head.fields) == len(head.headers):
@@ -126,6 +127,8 @@ def _answered_again(known: _Answered, lines: list[str], method: str) -> Response
             return None
         minor, code, reason = start.groups("")
         return response_of(method, minor, code, reason, (head.names, headers, fields, False))
+    if fields is head.fields:
+        return head
     return ResponseHead(head.status, head.reason, headers, head.names, head.body, head.length, head.closes, fields)
 
 

@@ -283,6 +283,20 @@ def test_a_static_token_ends_when_it_says(now: float, outcome: Reason | None) ->
     assert (refusal(who, OPAQUE) if outcome else principal(who, OPAQUE).name) == (outcome or "static/spark")
 
 
+def test_a_static_token_that_was_shown_before_ends_as_any_other() -> None:
+    """What is remembered of it would outlive its time, or its line in the settings."""
+    static = StaticTokens({hash_token(OPAQUE): OpaqueToken("spark", expires_at=NOW)})
+    clock = Clock(NOW - 1)
+    who = authenticator(static_tokens=static, clock=clock)
+    assert principal(who, OPAQUE) is principal(who, OPAQUE)
+    clock.now = NOW
+    assert refusal(who, OPAQUE) is Reason.TOKEN_EXPIRED
+    clock.now = NOW - 1
+    assert principal(who, OPAQUE).name == "static/spark"
+    who.commit(who.prepare((), StaticTokens({})))
+    assert refusal(who, OPAQUE) is not None
+
+
 # -- what is set up
 
 

@@ -13,7 +13,7 @@ from signproxy.policy.volume import Volume, Volumes
 from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
-from tests.policy.world import ALICE, BACKUP, BOB, OTHER_ROLE, READ, ROLE, SIGN, World, grants, request
+from tests.policy.world import ALICE, AWS, BACKUP, BOB, OTHER_ROLE, READ, ROLE, SIGN, World, grants, request
 
 VREAD = "VOLUME_READ_DATA"
 VWRITE = "VOLUME_WRITE_DATA"
@@ -93,6 +93,19 @@ def test_a_pattern_stands_for_the_buckets_that_begin_so() -> None:
     assert [each.id.name for each in volumes.in_bucket("tmp-1")] == ["made"]
     assert [each.id.name for each in volumes.in_bucket("tmp")] == ["listed"]
     assert list(volumes.in_bucket("nosuch")) == []
+
+
+@pytest.mark.parametrize(
+    ("bucket", "held"), (("lake", "lake"), ("lake", "la*"), ("other", "other"), ("other", "oth*"), ("cold", "lake"))
+)
+def test_volumes_are_looked_for_where_one_may_lie(bucket: str, held: str) -> None:
+    """A key of a volume would be judged as one of no table, or of the table beside it."""
+    world = World()
+    world.catalog.volumes.add(volume(bucket=held, prefix="" if held.endswith("*") else "raw/"))
+    lies_there = bucket == held or (held.endswith("*") and bucket.startswith(held[:-1]))
+    reached = world.state.buckets.of(bucket)
+    assert [place.volumes is not None for place in reached] == [lies_there] * len(reached)
+    assert bool(reached) is (lies_there or bucket in AWS.buckets)
 
 
 def test_volumes_are_known_by_name_and_shown_as_places() -> None:

@@ -70,6 +70,25 @@ def test_durations_fall_into_cumulative_buckets() -> None:
     assert (bucket("authz", "5e-05"), bucket("sign", "5e-05"), bucket("sign", "0.0001")) == (1, 0, 1)
 
 
+@pytest.mark.parametrize("phases", ((0, 0, 0, 0), (1, 0, 250, 600), (100, 101, 99, 700_000_000), (7, 1_000_000, 0, 1)))
+@pytest.mark.parametrize("event_id", ("", "0101"))
+def test_a_forwarded_request_is_measured_as_a_histogram_measures(
+    phases: tuple[int, int, int, int], event_id: str
+) -> None:
+    """Counting without a call for each number must not put one into another bucket."""
+    metrics, plain = Metrics(""), Metrics("")
+    counts = metrics.forwarded("GetObject", "allow", "allowed")
+    for total in (25, 26, 10_000_001):
+        counts.count(event_id, 200, total, *phases, 3, 4)
+        for at, (phase, microseconds) in enumerate(zip(plain.forward.phases, phases, strict=True)):
+            if microseconds or not at:
+                phase.observe(microseconds * 1e-6)
+    assert [each.sample(()) for each in metrics.forward.phases] == [each.sample(()) for each in plain.forward.phases]
+    for total in (25, 26, 10_000_001):
+        plain.answered("GetObject", "allow", "allowed", total, event_id)
+    assert counts._total.sample(()) == plain._total.sample(())
+
+
 @pytest.mark.parametrize("accept", FORMATS)
 def test_every_metric_is_read_by_prometheus_own_parser(accept: str) -> None:
     """An exposition that Prometheus refuses takes all metrics with it."""

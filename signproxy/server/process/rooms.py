@@ -53,20 +53,22 @@ class Rooms(NamedTuple):
 class House:
     """Where the rooms in force are: read once by each request, swapped once by each reload."""
 
-    __slots__ = ("_state", "current", "rooms")
+    __slots__ = ("_state", "current", "rooms", "turn")
 
     rooms: Rooms
 
     def __init__(self, state: PolicyState) -> None:
         """`state` is the policy in force until there are rooms."""
         self._state = state
+        self.turn = object()
+        """Another one after each swap: what was found by rooms before holds as long as this one does."""
         # Every request asks, some of them several times: this calls no Python code.
         self.current: Callable[[], PolicyState] = partial(getattr, self, "_state")
         """Return the policy in force."""
 
     def swap(self, rooms: Rooms) -> None:
         """Answer by other rooms from the next request on."""
-        self.rooms = rooms
+        self.rooms, self.turn = rooms, object()
         self._state = rooms.generation.state
 
 

@@ -106,8 +106,6 @@ class S3Handler:
         if rooms is not self.rooms:
             # What was found by other settings holds for nothing that comes.
             return
-        # Each generation has callers of its own, and they hold no policy.
-        callers = rooms.callers
-        in_force = self._house.current
-        precedent = find_precedent(way, rooms, self.recorder, in_force, lambda: self.rooms.callers is callers)
+        house, turn = self._house, self._house.turn
+        precedent = find_precedent(way, rooms, self.recorder, lambda: house.turn is turn)
         guest.sequels = None if precedent is None else Sequels(guest, self, precedent)

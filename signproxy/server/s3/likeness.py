@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import compress
-from operator import ne
-from typing import NamedTuple
+
+import msgspec
 
 from signproxy.transfer.head import RequestHead
 from signproxy.transfer.heads import KEPT_BYTES
-from signproxy.transfer.refusal import HEADERS_LIMIT, TARGET_LIMIT
+from signproxy.transfer.refusal import TARGET_LIMIT
 
 FREE = frozenset(("amz-sdk-invocation-id", "amz-sdk-request", "range", "traceparent", "tracestate", "x-amzn-trace-id"))
 """Headers that go on unsigned, and by whose values nothing is found, judged or recorded."""
@@ -17,93 +16,104 @@ FREE = frozenset(("amz-sdk-invocation-id", "amz-sdk-request", "range", "tracepar
 _VERSION = " HTTP/1.1"
 _SIGNATURE = "Signature="
 _NOT_SENT, _THE_SIGNATURE, _THE_DATE = -1, -2, -3
-"""What a line is that may differ, in place of its place among those that are sent on."""
-_PLACES = range(HEADERS_LIMIT + 3)
+"""What a value is that may differ, in place of its header's place among those that are sent on."""
 
 Lines = dict[int, str]
 """Lines of headers, with their ends, by their place among those that are sent on."""
 
+Like = tuple[str, Lines, str, str, Lines]
+"""What is another one in a request that is like the one before: the last segment of its path, not looked at yet; lines
+of headers; the caller's signature, and its date, those of the first request where they are the same; and values of
+headers that the caller has signed besides, by their place among all."""
 
-class Like(NamedTuple):
-    """What is another one in a request that is like the one before."""
 
+class _Free(msgspec.Struct, frozen=True, gc=False):
+    """A value that may be another one."""
+
+    place: int
+    """Of its header among those that are sent on, or what it is."""
     name: str
-    """The last segment of the path, not looked at yet."""
-    lines: Lines
-    signature: str
-    """The caller's, and its date; those of the first request where they are the same."""
-    amz_date: str
-    changed: Lines
-    """Values of headers that the caller has signed, by their place among all."""
+    """Of its header, as spelled."""
+    signed: int
+    """The place of its header among all, where the caller has signed it; else -1."""
 
 
 class Likeness:
-    """The head of a request without query and body, line by line, and which of its lines may be others."""
+    """The head of a request without query and body, and which of its values may be others.
 
-    __slots__ = ("_amz_date", "_behind", "_free", "_lines", "_signature", "_signed", "_start")
+    What lies between them is one text that has to be there byte for byte.
+    """
+
+    __slots__ = ("_amz_date", "_behind", "_last", "_parts", "_signature", "_start")
 
     def __init__(self, head: RequestHead, sent: Mapping[str, int], signed: Collection[int] | None) -> None:
         """`sent` are the places of headers among those that are sent on, by their names as spelled.
 
         `signed` are the places of those that the caller's signature covers, where there is one: then it differs,
-        and so does its date.
+        and so does its date, which is not among them.
         """
-        self._signed = frozenset(signed or ())
-        self._start = f"{head.method} {head.target[: head.target.rfind('/') + 1]}"
+        self._start = f"{head.method} {head.target[: head.target.rfind('/') + 1]}".encode("latin-1")
         self._behind = len(self._start)
-        self._lines = _lines_of(head)
-        self._free: dict[int, tuple[str, int]] = {}
-        """By place among the lines: what the line begins with, and its place among those sent on, or what it is."""
         self._signature = self._amz_date = ""
-        for at, (spelled, (lower, value)) in enumerate(zip(head.names, head.headers, strict=True), 1):
+        parts: list[tuple[bytes, int, bytes, _Free]] = []
+        text = f"{_VERSION}\r\n"
+        for at, (spelled, (lower, value)) in enumerate(zip(head.names, head.headers, strict=True)):
+            before, mark, known = "", "", value
             if lower in FREE:
-                self._free[at] = f"{spelled}: ", sent.get(spelled, _NOT_SENT)
+                place = sent.get(spelled, _NOT_SENT)
             elif signed is not None and lower == "authorization":
-                before, mark, self._signature = value.rpartition(_SIGNATURE)
-                self._free[at] = f"{spelled}: {before}{mark}", _THE_SIGNATURE
+                before, mark, known = value.rpartition(_SIGNATURE)
+                place, self._signature = _THE_SIGNATURE, known
             elif signed is not None and lower == "x-amz-date":
-                self._amz_date = value
-                self._free[at] = f"{spelled}: ", _THE_DATE
+                place, self._amz_date = _THE_DATE, value
+            else:
+                text = f"{text}{spelled}: {value}\r\n"
+                continue
+            fixed = f"{text}{spelled}: {before}{mark}".encode("latin-1")
+            free = _Free(place, spelled, at if signed is not None and at in signed else -1)
+            parts.append((fixed, len(fixed), known.encode("latin-1"), free))
+            text = "\r\n"
+        self._parts = tuple(parts)
+        """What stands before each value, how long that is, and the value as it was."""
+        self._last = f"{text}\r\n".encode("latin-1")
 
     def has(self, head: RequestHead) -> bool:
         """Whether a request is like this one."""
-        return self.read("\r\n".join(_lines_of(head)).encode("latin-1")) is not None
+        headers = zip(head.names, head.headers, strict=True)
+        lines = "".join(f"{name}: {value}\r\n" for name, (_, value) in headers)
+        return self.read(f"{head.method} {head.target}{_VERSION}\r\n{lines}\r\n".encode("latin-1")) is not None
 
     def read(self, data: bytes) -> Like | None:
         """Return what differs, where `data` is one whole request that is like this one."""
-        lines = data.decode("latin-1").split("\r\n")
-        known = self._lines
-        if len(lines) != len(known) or len(data) > KEPT_BYTES:
+        behind = self._behind
+        end = data.find(b"\r\n", behind)
+        at = end - len(_VERSION)
+        if at < behind or end > TARGET_LIMIT or len(data) > KEPT_BYTES or not data.startswith(self._start):
             return None
-        first = lines[0]
-        if not (first.startswith(self._start) and first.endswith(_VERSION)) or len(first) > TARGET_LIMIT:
-            return None
+        name = data[behind:at].decode("latin-1")
         sent: Lines = {}
         changed: Lines = {}
         signature, amz_date = self._signature, self._amz_date
-        for at in compress(_PLACES, map(ne, lines, known)):
-            if not at:
-                continue
-            free = self._free.get(at)
-            if free is None:
+        for fixed, length, known, free in self._parts:
+            if not data.startswith(fixed, at):
                 return None
-            line = lines[at]
-            beginning, place = free
-            value = line[len(beginning) :]
+            begin = at + length
+            at = data.find(b"\r\n", begin)
+            value = data[begin:at]
+            if value == known:
+                continue
+            text, place = value.decode("latin-1"), free.place
+            if place == _THE_SIGNATURE:
+                # It is compared with what it has to be; of the others nothing is known.
+                signature = text
+                continue
             # What nearly all values are needs no grammar to be told.
-            if not (line.startswith(beginning) and value.isascii() and value.isprintable() and value.strip() == value):
+            if not (text.isascii() and text.isprintable() and text.strip() == text):
                 return None
             if place >= 0:
-                sent[place] = f"{line}\r\n"
-            elif place == _THE_SIGNATURE:
-                signature = value
+                sent[place] = f"{free.name}: {text}\r\n"
             elif place == _THE_DATE:
-                amz_date = value
-            if at - 1 in self._signed:
-                changed[at - 1] = value
-        return Like(first[self._behind : -len(_VERSION)], sent, signature, amz_date, changed)
-
-
-def _lines_of(head: RequestHead) -> list[str]:
-    headers = zip(head.names, head.headers, strict=True)
-    return [f"{head.method} {head.target}{_VERSION}", *(f"{name}: {value}" for name, (_, value) in headers), "", ""]
+                amz_date = text
+            if free.signed >= 0:
+                changed[free.signed] = text
+        return (name, sent, signature, amz_date, changed) if data[at:] == self._last else None

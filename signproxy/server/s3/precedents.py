@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from weakref import ref
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +12,6 @@ from signproxy.gate.forwarded import Passed
 from signproxy.gate.outcome import StoreOutcome
 from signproxy.gate.recorder import Recorder
 from signproxy.gate.request import read_request_id
-from signproxy.policy.state import PolicyState
 from signproxy.server.s3.likeness import Likeness
 from signproxy.server.s3.s3_way import S3Rooms, S3Way
 from signproxy.server.s3.sequels import Precedent
@@ -25,18 +23,12 @@ class _Rule(msgspec.Struct, frozen=True, gc=False):
     rule_id: str
 
 
-def find_precedent(
-    way: S3Way,
-    rooms: S3Rooms,
-    recorder: Recorder,
-    in_force: Callable[[], PolicyState],
-    is_served_by: Callable[[], bool],
-) -> Precedent | None:
+def find_precedent(way: S3Way, rooms: S3Rooms, recorder: Recorder, is_current: Callable[[], bool]) -> Precedent | None:
     """Return what holds for requests that are like one that was served; None where each is looked at as a whole.
 
     The caller is identified, and the request judged, once more: what was found then may have changed since.
     What is found must not hold on to its rooms: their gate remembers policies, and an idle connection would keep a
-    million tables that were replaced. `in_force` returns the policy in force, `is_served_by` whether these rooms are.
+    million tables that were replaced. `is_current` says whether these rooms are in force, and their policy with them.
     """
     head, asked = way.head, way.asked
     wire = asked.forward
@@ -49,7 +41,6 @@ def find_precedent(
     if shown is None:
         return None
     subject = shown.known.subject
-    judged_by = ref(rooms.gate.state)
     request_id = read_request_id(head.fields.get("x-request-id"), "")
     request = replace(way.request, event_id="", request_id=request_id)
     found = rooms.gate.forward.neighbours(subject, asked)
@@ -71,7 +62,7 @@ def find_precedent(
         learned=learned,
         shown=shown,
         callers=rooms.callers,
-        is_current=lambda: judged_by() is in_force() and is_served_by(),
+        is_current=is_current,
         request=passed.forwardable.request,
         repeated=repeated,
         event=event,

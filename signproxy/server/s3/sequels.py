@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from copy import copy
 from time import perf_counter_ns, time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -216,8 +215,7 @@ class Sequels:
         now = perf_counter_ns()
         self.is_busy = False
         precedent, common, event_id, started = self._precedent, self._common, self._event_id, self._started_ns
-        event = copy(precedent.event)
-        event.event_id = event_id
+        event = replace(precedent.event, event_id=event_id)
         event.decided_at = decided_at(now - self._judged_ns)
         event.request_id = request_id = precedent.arrived.request_id or event_id
         event.key = self._key

@@ -452,6 +452,24 @@ async def test_what_can_be_read_in_two_ways_has_its_event() -> None:
         await client.close()
 
 
+async def test_a_request_without_the_body_that_it_announces_leaves_the_next_one_alone() -> None:
+    """Requests without a body have one between them: what is wrong with one would be wrong with all that follow."""
+    async with opened(serving(b"object")) as door:
+        client = await door.connect()
+        assert (await door.ask("GET", TARGET, client=client)).body == b"object"
+        chunks = {
+            "x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+            "x-amz-decoded-content-length": "5",
+            "x-amz-trailer": "x-amz-checksum-crc32",
+        }
+        refused = await door.ask("PUT", f"{TARGET}-new", headers=chunks, client=client)
+        assert (refused.status, refused.code) == (400, "IncompleteBody")
+        again = await door.connect() if refused.headers.get("connection") == "close" else client
+        assert (await door.ask("GET", TARGET, client=again)).body == b"object"
+        await client.close()
+        await again.close()
+
+
 async def test_a_fault_of_ours_is_an_answer_and_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client would wait for an answer that never comes, without a reason in sight."""
 

@@ -65,7 +65,8 @@ class Likeness:
                 before, mark, known = value.rpartition(_SIGNATURE)
                 place, self._signature = _THE_SIGNATURE, known
             elif signed is not None and lower == "x-amz-date":
-                place, self._amz_date = _THE_DATE, value
+                # Where a signature proves nothing, no caller's date is looked at.
+                place, self._amz_date = _THE_DATE if signed else _NOT_SENT, value
             else:
                 text = f"{text}{spelled}: {value}\r\n"
                 continue
@@ -103,17 +104,18 @@ class Likeness:
             if value == known:
                 continue
             text, place = value.decode("latin-1"), free.place
+            # What reads these two knows what they have to be; of the others nothing is known.
             if place == _THE_SIGNATURE:
-                # It is compared with what it has to be; of the others nothing is known.
                 signature = text
+                continue
+            if place == _THE_DATE:
+                amz_date = text
                 continue
             # What nearly all values are needs no grammar to be told.
             if not (text.isascii() and text.isprintable() and text.strip() == text):
                 return None
             if place >= 0:
                 sent[place] = f"{free.name}: {text}\r\n"
-            elif place == _THE_DATE:
-                amz_date = text
             if free.signed >= 0:
                 changed[free.signed] = text
         return (name, sent, signature, amz_date, changed) if data[at:] == self._last else None

@@ -27,7 +27,7 @@ from signproxy.policy.rights import (
 )
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import Overwrite, Table
-from signproxy.s3.operation import Access, Operation
+from signproxy.s3.operation import GUARDED_WRITES, Access, Operation
 from signproxy.s3.request import ObjectRef, S3Request
 
 
@@ -194,7 +194,6 @@ def _outside_table(table: Table, request: S3Request, key: str) -> Deny:
 
 # What makes an object appear. The parts of an upload do not, and a copy of parts ends in the same completion.
 _CHANGES = frozenset({Access.WRITE, Access.DELETE})
-_GUARDED_WRITES = (Operation.PUT_OBJECT, Operation.COMPLETE_MULTIPART_UPLOAD)
 
 
 def _write_once(owners: tuple[Table, ...], request: S3Request) -> Deny | bool:
@@ -204,7 +203,7 @@ def _write_once(owners: tuple[Table, ...], request: S3Request) -> Deny | bool:
         if table.settings.overwrite is Overwrite.FORBID:
             if operation is Operation.COPY_OBJECT or request.conditional:
                 return Deny(Reason.WRITE_ONCE, f"{operation.s3_name}, conditional: {request.conditional}", table.id)
-            return operation in _GUARDED_WRITES
+            return operation in GUARDED_WRITES
     return False
 
 

@@ -54,7 +54,8 @@ class AuditTrail:
         """Called when half of what is not reserved is full, and again once the writer took some; never by `close`."""
         # How long the queue may get: the limit, or 0 while nothing may be accepted. One comparison for both.
         self._room = 0
-        self._seq = self._behind_since = 0
+        self._seq = 0
+        self._behind_at = -1
         self._dropped = self._refused = 0
         self._problem = "not started"
         self._aside: Counter[Kind] = Counter()
@@ -83,9 +84,9 @@ class AuditTrail:
         if used >= room or at > self._writer.stalled_after:
             return self._accept_with_care(event, at)
         self._seq += 1
-        self._queue.append((self._seq, at, self._line(self._seq, at, event)))
+        self._queue.append(self._line(self._seq, at, event))
         if queued in _WAKING or used + queued >= room:
-            self._look_at(queued)
+            self._look_at(queued, at)
         return True
 
     def reserve(self, kind: Kind, policy: tuple[str, int]) -> bool:
@@ -117,7 +118,7 @@ class AuditTrail:
             # A place that is kept is one that no other event can have.
             self._reserved += 1
         if used + queued >= room:
-            self._look_at(queued)
+            self._look_at(queued, time())
         return True
 
     def give_back(self) -> None:
@@ -177,8 +178,7 @@ class AuditTrail:
         """How the trail is doing."""
         now, problem, writer = time(), self._problem_now(), self._writer
         counts = (writer.waiting, writer.written, self._dropped, self._refused, writer.errors)
-        oldest = writer.oldest
-        unsafe_since = writer.unsafe_since or (now if oldest is None else oldest[1])
+        unsafe_since = writer.unsafe_since or (writer.since if self._queue else now)
         return TrailState(not problem, problem, *counts, max(0.0, now - unsafe_since))
 
     def _accept_over_limit(self, event: AuditEvent) -> None:
@@ -245,18 +245,20 @@ class AuditTrail:
     def _append(self, event: AuditEvent, at: float) -> None:
         queued = len(self._queue)
         self._seq += 1
-        self._queue.append((self._seq, at, self._line(self._seq, at, event)))
+        self._queue.append(self._line(self._seq, at, event))
         if queued in _WAKING or queued + queued + self._reserved >= self._limit:
-            self._look_at(queued)
+            self._look_at(queued, at)
 
-    def _look_at(self, queued: int) -> None:
-        self._writer.wake.set()
-        if queued + queued + self._reserved >= self._limit:
-            oldest = self._writer.oldest
-            # Once while the writer takes nothing: beside a disk that stands still, a pause helps no caller.
-            if oldest is not None and oldest[0] != self._behind_since:
-                self._behind_since = oldest[0]
-                self.fell_behind()
+    def _look_at(self, queued: int, at: float) -> None:
+        """Tell the writer, and those that fill the queue, how many lines it had at a Unix time."""
+        writer = self._writer
+        if queued == 0:
+            writer.since = at
+        writer.wake.set()
+        # Once while the writer takes nothing: beside a disk that stands still, a pause helps no caller.
+        if queued + queued + self._reserved >= self._limit and writer.batches != self._behind_at:
+            self._behind_at = writer.batches
+            self.fell_behind()
 
     def _write_aside(self, at: float) -> None:
         """Leave one event per kind for the requests that were turned away because of the trail itself."""

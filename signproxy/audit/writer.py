@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from math import inf
 from time import monotonic, time
@@ -24,9 +23,6 @@ FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
 """A failed batch is written again after ever longer pauses; the last is how late a freed disk is noticed."""
 
-Accepted = tuple[int, float, bytes]
-"""Sequence number, Unix time, and the line of an event."""
-
 _log = get_logger("signproxy.audit")
 
 
@@ -37,8 +33,16 @@ class TrailWriter:
         """`tell` is called on the thread: with a problem, and with an empty text once the sink works again."""
         self._sink = sink
         self._tell = tell
-        self.queue: deque[Accepted] = deque()
-        """What is to be written; set `wake` behind an event where that is worth a look."""
+        self.queue: list[bytes] = []
+        """The lines that are to be written; set `wake` behind one where that is worth a look.
+
+        A list, because many are taken from it in one step, which no other thread sees halfway: taken one by one, each
+        batch would keep the interpreter from the event loop for longer.
+        """
+        self.since = time()
+        """Unix time since which there are some; set it with the first."""
+        self.batches = 0
+        """How often some were taken."""
         self.wake = threading.Event()
         # By the clock of events, which is looked at for each of them, and by one that is never put forward.
         self.stalled_after = self._stalls_at = inf
@@ -75,14 +79,6 @@ class TrailWriter:
     def waiting(self) -> int:
         """Events that the sink has not taken."""
         return len(self.queue) + self.in_hand
-
-    @property
-    def oldest(self) -> Accepted | None:
-        """The event that waits the longest."""
-        try:
-            return self.queue[0]
-        except IndexError:
-            return None  # The thread may have taken it just now.
 
     @property
     def is_stalled(self) -> bool:
@@ -131,11 +127,15 @@ class TrailWriter:
                 return
 
     def _write_batch(self) -> bool:
-        queue = self.queue
-        batch = [queue.popleft() for _ in range(min(len(queue), BATCH_EVENTS))]
+        queue, since = self.queue, self.since
+        self.since = since if len(queue) > BATCH_EVENTS else time()
+        batch = queue[:BATCH_EVENTS]
         count = self.in_hand = len(batch)
-        self.unsafe_since = self.unsafe_since or batch[0][1]
-        lines = b"\n".join([*[line for _, _, line in batch], b""])
+        del queue[:count]
+        self.batches += 1
+        self.unsafe_since = self.unsafe_since or since
+        batch.append(b"")
+        lines = b"\n".join(batch)
         if not self._until_it_works(lambda: self._sink.write(lines, count), stalls_after=STALL_SECONDS):
             return False
         self.in_hand = 0

@@ -122,6 +122,7 @@ class Reason(Enum):
     CATALOG_NOT_FOR_ISSUER = ReasonSpec("catalog_not_for_issuer", Check.CATALOG, *_FORBIDDEN, "The token's issuer may not speak for this catalog.", "List the catalog at the issuer in the settings.")
     REMOTE_SIGNING_OFF = ReasonSpec("remote_signing_off", Check.CATALOG, 403, "RemoteSigningDisabled", "Remote signing is not enabled", "The switch is off, system-wide or for this catalog.", "Set `remote_signing: true` at the top of the policy and at the catalog.")
     CATALOG_FEDERATED = ReasonSpec("catalog_federated", Check.CATALOG, 403, "FederatedCatalog", "Cannot use S3 remote signing with federated catalogs", "The catalog is external and not explicitly allowed.", "Set `allow_external: true` at the catalog if its locations can be trusted.")
+    DELEGATION_REFUSED = ReasonSpec("delegation_refused", Check.CATALOG, 403, "ForbiddenException", "The access that is asked for is not offered to you in this catalog", "The policy's `delegation`, of the catalog or of the caller's principal roles, does not name vended credentials; or it names nothing at all, and a client asked for some.", "Add `vended-credentials` to `delegation`, of the catalog or of a principal role; or let the client ask for what is offered.")
 
     # endpoint and uri
     URI_MALFORMED = ReasonSpec("uri_malformed", Check.ENDPOINT, 400, "InvalidUri", "The uri is not a well-formed http(s) URI", "Characters outside RFC 3986, a bad escape, or a length over the limit.", "Percent-encode the uri as an AWS SDK does.")
@@ -207,6 +208,7 @@ class Reason(Enum):
 
     # the way
     CREDENTIALS_UNAVAILABLE = ReasonSpec("credentials_unavailable", Check.CREDENTIALS, 503, "ServiceUnavailableException", "Signing credentials are not available, try again", "The storage's provider has no valid credentials.", "See the log for the provider's error.")
+    VEND_OFF = ReasonSpec("vend_off", Check.CREDENTIALS, 403, "ForbiddenException", "No keys are handed out for the store of this table", "The policy offers vended credentials, and the settings do not say how keys for the storage are made.", "Set `storages.<name>.vend`, or take `vended-credentials` out of the policy's `delegation`.")
     STORE_UNAVAILABLE = ReasonSpec("store_unavailable", Check.STORE, 503, "ServiceUnavailable", "The store is not available, try again", "The store cannot be reached, does not prove to be itself, or closed the connection before its answer.", "See the detail for the fault; check the store and the route to it.")
     STORE_TIMEOUT = ReasonSpec("store_timeout", Check.STORE, 504, "ServiceUnavailable", "The store did not answer in time", "The store took the request and did not answer, or stopped in the middle, for longer than the limit allows; whether a write took effect is not known.", "Look at the store's load; compare `s3.upstream` in the settings.")
     STORE_INVALID = ReasonSpec("store_invalid", Check.STORE, 502, "InternalError", "The answer of the store cannot be used", "The store answered something that is no HTTP, has two lengths, or is larger than allowed.", "Compare the storage's endpoint with its documentation; look for an intermediary in front of it.")

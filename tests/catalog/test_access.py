@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from signproxy.catalog.signer_grant import IcebergClient, Offer, asks_for_signing, client_of, is_offered
+from signproxy.catalog.access_delegation import modes_asked, modes_offered
+from signproxy.catalog.signer_grant import IcebergClient, Offer, client_of
+from signproxy.errors import Reason, Refused
+from signproxy.policy.catalog import Delegation
+
+SIGNS, VENDS = Delegation.REMOTE_SIGNING, Delegation.VENDED_CREDENTIALS
 
 
 @pytest.mark.parametrize(
@@ -40,10 +45,44 @@ def test_a_client_is_known_by_what_it_sends(user_agent: str, client_version: str
 )
 def test_signing_is_offered_on_request_or_always(offer: Offer, delegation: str, *, offered: bool) -> None:
     """iceberg-go refuses a table that offers it; others would read with keys of their own."""
-    assert is_offered(offer, delegation) is offered
+    assert modes_offered((SIGNS,), offer, delegation) == ((SIGNS,) if offered else ())
 
 
 def test_the_header_is_a_list_of_names() -> None:
     """A name that contains another one asks for something else."""
-    assert not asks_for_signing("no-remote-signing")
-    assert not asks_for_signing("remote-presigning")
+    assert modes_asked("no-remote-signing") == modes_asked("remote-presigning") == ()
+
+
+@pytest.mark.parametrize(
+    ("delegation", "modes"),
+    (
+        ("vended-credentials,remote-signing", (VENDS, SIGNS)),
+        ("remote-signing, vended-credentials", (SIGNS, VENDS)),
+        (" vended-credentials ,vended-credentials", (VENDS,)),
+        ("teleport,vended-credentials,,", (VENDS,)),
+        ("Vended-Credentials", ()),
+        ("vended-credentials;remote-signing", ()),
+        ("", ()),
+        (",", ()),
+    ),
+)
+def test_the_order_is_the_client_s(delegation: str, modes: tuple[Delegation, ...]) -> None:
+    """A client that can sign and prefers it would be handed keys."""
+    assert modes_asked(delegation) == modes
+    assert modes_offered((SIGNS, VENDS), Offer.ON_REQUEST, delegation) == modes
+    assert modes_offered((VENDS,), Offer.ON_REQUEST, delegation) == tuple(mode for mode in modes if mode is VENDS)
+
+
+def test_a_client_that_is_given_signatures_unasked_is_given_what_it_asked_for_first() -> None:
+    """Keys that were asked for would never be handed out."""
+    assert modes_offered((SIGNS, VENDS), Offer.ALWAYS, "vended-credentials") == (VENDS, SIGNS)
+    assert modes_offered((VENDS,), Offer.ALWAYS, "") == ()
+
+
+def test_a_caller_that_is_offered_nothing_is_told_so() -> None:
+    """It would look for the fault in its own keys."""
+    with pytest.raises(Refused) as caught:
+        modes_offered((), Offer.ALWAYS, "vended-credentials")
+    assert caught.value.reason is Reason.DELEGATION_REFUSED
+    # A client that has its own access asks for none.
+    assert modes_offered((), Offer.ALWAYS, "") == ()

@@ -9,7 +9,7 @@ import pytest
 
 from signproxy.errors import Reason
 from tests.catalog.scripted import Line, answer, error
-from tests.facade.front import SIGN, T1, Front, by_path, front, loaded
+from tests.facade.front import POLICY, SIGN, T1, Front, by_path, front, loaded
 
 OTHER = "6f1a3c5e-0000-4000-8000-000000000002"
 CREATION = {"name": "new", "stage-create": True}
@@ -116,6 +116,16 @@ async def _made_in_anothers_place(product: Front) -> int:
     return await _staged_in_anothers_place(product, staged=False)
 
 
+async def _not_offered(product: Front) -> int:
+    return (await product.ask("GET", f"{T1}/credentials")).status
+
+
+async def _not_vended(product: Front) -> int:
+    product.upstream.says(loaded())
+    product.policy(POLICY.replace("prefixes: [opaque]", "prefixes: [opaque]\n    delegation: [vended-credentials]"))
+    return (await product.ask("GET", f"{T1}/credentials")).status
+
+
 PROVOKED: dict[Reason, Provoke] = {
     Reason.UPSTREAM_UNAVAILABLE: _down,
     Reason.UPSTREAM_FAILED: _fails,
@@ -133,6 +143,8 @@ PROVOKED: dict[Reason, Provoke] = {
     Reason.CONTEXT_INVALID: _altered,
     Reason.CREDENTIAL_SCOPED: _exchanged,
     Reason.NOT_IN_SCOPE: _out_of_scope,
+    Reason.DELEGATION_REFUSED: _not_offered,
+    Reason.VEND_OFF: _not_vended,
 }
 
 

@@ -18,12 +18,13 @@ from signproxy.inventory.resolver import PolicyResolver, TableResolver
 from signproxy.policy.state import PolicyState
 from signproxy.sealing import SealingSecret
 from signproxy.server.api.key_way import KeyRooms
-from signproxy.server.process.build import emulated_keys
+from signproxy.server.process.build import emulated_keys, vending_of
 from signproxy.server.process.catalogs import Catalogs
 from signproxy.server.process.generation import Generation
 from signproxy.signing.sign import RequestSigner
 from signproxy.signing.sign_way import SigningRooms
 from signproxy.signing.steering import Steering
+from signproxy.vending.vend_way import VendRooms
 
 if TYPE_CHECKING:
     from signproxy.server.s3.s3_way import S3Rooms
@@ -39,6 +40,7 @@ class ApiRooms(NamedTuple):
     """Also the facade, which answers catalog calls; None where no catalog has an upstream."""
     keys: KeyRooms | None
     """Issues S3 keys; None where no listener takes any."""
+    vending: VendRooms
 
 
 class Rooms(NamedTuple):
@@ -92,7 +94,8 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
     accepted = settings.accepted_unsafe, settings.accepted_unhashed
     gate = Gate(process.state, process.resolver, *accepted, process.catalogs.resolver)
     keys = emulated_keys(settings.s3, seals, authenticator)
-    facade = process.catalogs.facade(settings, seals, gate)
+    vending = vending_of(settings, keys)
+    facade = process.catalogs.facade(settings, seals, gate, vending)
     api = ApiRooms(
         gate,
         SigningRooms(
@@ -106,6 +109,7 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
         ),
         ConfigRooms(gate, authenticator, facade, settings.advertised_url, settings.s3.client_url),
         None if keys is None else KeyRooms(gate, authenticator, keys, facade is not None),
+        VendRooms(gate, authenticator, vending, facade is not None),
     )
     s3 = None if process.s3 is None else process.s3.rooms(generation, keys, seals, gate)
     return Rooms(generation, api, s3)

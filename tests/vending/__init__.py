@@ -1,0 +1,1 @@
+"""Keys that are handed out for a table."""

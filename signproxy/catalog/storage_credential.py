@@ -20,6 +20,12 @@ from signproxy.policy.table import Place, Table
 from signproxy.telemetry.log import never_log
 
 _MILLISECONDS = 1000
+_ENDPOINT, _ENABLED, _URI = (
+    "client.refresh-credentials-endpoint",
+    "client.refresh-credentials-enabled",
+    "credentials.uri",
+)
+_REFRESH = frozenset({_ENDPOINT, _ENABLED, _URI})
 
 
 @never_log
@@ -70,11 +76,17 @@ def credential_of(
             "s3.session-token": keys.session_token,
             "s3.session-token-expires-at-ms": str(int(keys.expires_at * _MILLISECONDS)),
             **store.properties,
-            "client.refresh-credentials-endpoint": path,
-            "client.refresh-credentials-enabled": "true",
-            "credentials.uri": f"{mount_of(public_url, table.id.catalog)}{path}",
+            _ENDPOINT: path,
+            _ENABLED: "true",
+            _URI: f"{mount_of(public_url, table.id.catalog)}{path}",
         },
     )
+
+
+def without_refresh(credential: StorageCredential) -> StorageCredential:
+    """Return a credential of which a client is not told how it gets the next one."""
+    config = {name: value for name, value in credential.config.items() if name not in _REFRESH}
+    return StorageCredential(credential.prefix, config)
 
 
 def prefix_of(places: Sequence[Place], location: str) -> str:

@@ -10,7 +10,7 @@ from signproxy.config.identity import IssuerSettings
 from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.s3_checks import in_flight_faults, s3_faults
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
-from signproxy.config.storage import CredentialsSettings, StorageBinding, Vend, source_faults
+from signproxy.config.storage import MIN_VENDED_SECONDS, CredentialsSettings, StorageBinding, Vend, source_faults
 from signproxy.config.upstream_checks import upstream_faults
 from signproxy.documents import child, path_of
 from signproxy.errors import nearest
@@ -182,3 +182,8 @@ def _vend(path: str, binding: StorageBinding, s3: S3Settings) -> Iterator[tuple[
         yield path, "issued keys are good at the S3 listener alone; set s3.enabled, with `emulated` among s3.identities"
     elif binding.vend is Vend.ISSUED and not s3.client_url:
         yield path, "callers have to be told where their keys are good; set s3.public_url"
+    elif binding.vend is Vend.ISSUED and s3.keys.max_seconds < MIN_VENDED_SECONDS:
+        yield (
+            path,
+            f"clients renew without pause what lives for less than {MIN_VENDED_SECONDS} s; raise s3.keys.max_seconds",
+        )

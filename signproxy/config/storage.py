@@ -61,6 +61,10 @@ def source_faults(providers: Mapping[str, ProviderSettings]) -> Iterator[tuple[s
             yield path, f"goes round in a circle: {' -> '.join((*way, name))}"
 
 
+MIN_VENDED_SECONDS = 360
+"""Iceberg Java renews keys five minutes before their end: those that live for less it renews without any pause."""
+
+
 class Vend(Enum):
     """How keys for the tables of a storage are made."""
 
@@ -81,7 +85,7 @@ class StorageBinding(msgspec.Struct, frozen=True):
     vend: Vend | None = None
     """How callers get keys for a table, where the policy's `delegation` offers them: `issued` by signproxy, which are
     good at its S3 listener alone, for stores without STS; or by the store's `sts`. Left out: no keys."""
-    vend_seconds: Annotated[int, Meta(ge=60, le=12 * 3_600)] = 3_600
+    vend_seconds: Annotated[int, Meta(ge=MIN_VENDED_SECONDS, le=12 * 3_600)] = 3_600
     """The longest life of such keys. They never outlive the caller's token; issued ones also end with
     `s3.keys.max_seconds`."""
     accept_unchecked_headers: bool = False

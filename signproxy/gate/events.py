@@ -117,6 +117,7 @@ def _as_vended(event: AuditEvent, vended: HandedOut) -> None:
     event.access_key_id = vended.access_key_id
     event.access = vended.access
     event.expires_at = vended.expires_at
+    event.prefixes = vended.prefixes
     event.policy_sha256 = vended.policy_digest
     event.session_name = vended.session_name
 

@@ -19,6 +19,8 @@ class HandedOut(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """RFC 3339."""
     kind: str
     """How they were made, as the settings have it."""
+    prefixes: tuple[str, ...] = ()
+    """What they open: the places of the table, as `s3://` has them, final slash included."""
     policy_digest: str = ""
     """Of the session policy, where the store was given one."""
     session_name: str = ""

@@ -12,10 +12,10 @@ from signproxy.gate.request import AskedFor
 from signproxy.gate.scope import check_carried, check_target
 from signproxy.inventory.learned.asked import FoundByName
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
-from signproxy.model import Allow, Ceiling, Deny, NamedTable, Subject
+from signproxy.model import Deny, NamedTable, Subject
 from signproxy.policy.admission import refuse_closed
 from signproxy.policy.catalog import Catalog, Delegation
-from signproxy.policy.decide_keys import decide_keys
+from signproxy.policy.decide_keys import KeysAllowed, decide_keys
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import Table
 
@@ -27,8 +27,7 @@ class Vendable(NamedTuple):
     table: Table
     location: str
     """As the catalog spells it; it is told to clients and never judged by."""
-    allow: Allow
-    ceiling: Ceiling
+    keys: KeysAllowed
     epoch: int
 
 
@@ -64,7 +63,7 @@ class VendGate:
         decision = decide_keys(state, catalog, subject, table, found.standing)
         if isinstance(decision, Deny):
             raise Denied(decision, catalog.name)
-        return Vendable(catalog, table, found.spelled or str(table.places[0]), *decision, state.epoch)
+        return Vendable(catalog, table, found.spelled or str(table.places[0]), decision, state.epoch)
 
     def _find(
         self, catalog: Catalog, subject: Subject, target: NamedTable, bearer: str

@@ -77,6 +77,12 @@ def held(events: DataFrame) -> DataFrame:
     )
 
 
+def with_keys(events: DataFrame) -> DataFrame:
+    """Return the events, and once more, as `vend`, those of catalog calls whose answers keys came with."""
+    came_with = (F.col("kind") == "catalog") & (F.coalesce(F.col("access_key_id"), F.lit("")) != "")
+    return events.union(events.where(came_with).withColumn("kind", F.lit("vend")))
+
+
 def effective_reach(events: DataFrame, tables: DataFrame) -> DataFrame:
     """Return, by principal, how many tables the widest vended key opens, and how many beyond its own in all.
 
@@ -131,6 +137,7 @@ def blast_radius(
     `reduction_factor` is how many times fewer tables a thief of everything valid would have opened than a static key
     that opens all of them; there is none where nothing was handed out.
     """
+    events = with_keys(events)
     n_root = tables.select(table_place().alias("place")).distinct().agg(F.count(F.lit(1)).alias("n_root"))
     came = (
         events.where(F.col("kind").isin("sign", "forward", "vend") & (F.col("decision") == "allow"))

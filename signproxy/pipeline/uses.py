@@ -23,7 +23,7 @@ from signproxy.pipeline.places import place
 _OBJECTS = ("sign", "forward", "vend", "refresh")
 _VENDED = ("vend", "refresh")
 _CALL = "catalog"
-_WRITES = ("write", "delete")
+_WRITES = ("write", "delete", "read-write")
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "read": (REMOTE_SIGN, READ_DATA),

@@ -27,7 +27,7 @@ from signproxy.gate.request import AskedFor
 from signproxy.gate.vendable import Vendable
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NAMESPACE_SEPARATOR, NamedTable, Subject
-from signproxy.vending.vending import Vending
+from signproxy.vending.vending import RENEWED_SECONDS, Vending
 
 _QUERY = re.compile(r"[!\"$-~]{0,16384}")
 _PLAN = "planId"
@@ -81,15 +81,17 @@ class VendWay(ApiWay):
         if not isinstance(found, Vendable):
             return OpenQuestion(judgement, found)
         self._vendable = found
-        return replace(judgement, allow=found.allow, table_uuid=found.table.uuid)
+        return replace(judgement, allow=found.keys.allow, table_uuid=found.table.uuid)
 
     async def serve(self, judgement: Judgement, outcome: Outcome) -> Reply:
         """Hand out the keys. Raise Refused."""
         subject, request = judgement.subject, self.request
         assert subject is not None  # noqa: S101 - a caller of this way has shown a token
-        vended = await self.rooms.vending.vend(
-            self._vendable, subject.caller, self.bearer, request.event_id, time.time()
-        )
+        now = time.time()
+        left = subject.caller.expires_at - now
+        if left < RENEWED_SECONDS:
+            raise Refused(Reason.TOKEN_ENDS_SOON, f"in {left:.0f} s")
+        vended = await self.rooms.vending.vend(self._vendable, subject.caller, self.bearer, request.event_id, now)
         outcome.vended = vended.handed
         reply = answer(CredentialsAnswer((vended.credential,)), request.request_id, NO_STORE)
         reply.known = True

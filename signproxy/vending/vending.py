@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from signproxy.audit.event import rfc3339
 from signproxy.catalog.client_properties import StoreAddress, address_of
-from signproxy.catalog.storage_credential import KeyPair, StorageCredential, credential_of
+from signproxy.catalog.storage_credential import KeyPair, StorageCredential, credential_of, without_refresh
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import HandedOut
@@ -20,11 +20,15 @@ from signproxy.gate.vendable import Vendable
 from signproxy.identity.emulated import EmulatedKeys
 from signproxy.model import Ceiling, KeyScope, Principal, Subject
 from signproxy.policy.location import Location
-from signproxy.policy.table import Place
+from signproxy.policy.table import Place, Table
 from signproxy.vending.vended import OtherPlaces, VendAccess, VendedKeys, Vendor, VendScope
 
 HINT = 4
 """Last characters of an access key id that the audit keeps."""
+
+RENEWED_SECONDS = 360.0
+"""What keys live at least for a client to be told how it renews them. Iceberg Java does so five minutes before their
+end, and from 1.11 on again at once where even then they are in their last five minutes."""
 
 _ROUNDS = range(9)
 """How often a table is judged, with a question to the upstream answered in between."""
@@ -72,7 +76,7 @@ class Vending(NamedTuple):
         table, storage = vendable.table, vendable.table.settings.storage
         store = address_of(vendable.catalog, str(table.places[0]))
         minting, issuing = self.minting, self.issuing
-        access = VendAccess.READ if vendable.ceiling is Ceiling.READ_ONLY else VendAccess.READ_WRITE
+        access = VendAccess.READ if vendable.keys.ceiling is Ceiling.READ_ONLY else VendAccess.READ_WRITE
         if store is None:
             raise Refused(Reason.VEND_OFF, f"table {str(table.id)!r} lies in no storage of its catalog")
         if issuing is not None and storage in issuing.seconds:
@@ -82,7 +86,10 @@ class Vending(NamedTuple):
             kind, keys = "sts", await minting.vendors[storage].vend(_scope(minting, vendable, access, caller, event_id))
         else:
             raise Refused(Reason.VEND_OFF, f"storages.{storage}.vend is not set")
-        return Vended(self._told(keys, vendable, store), _handed(keys, access, kind))
+        credential = self._told(keys, vendable, store)
+        if keys.expires_at - now < RENEWED_SECONDS:
+            credential = without_refresh(credential)
+        return Vended(credential, _handed(keys, table, access, kind))
 
     def _told(self, keys: VendedKeys, vendable: Vendable, store: StoreAddress) -> StorageCredential:
         pair = KeyPair(keys.access_key_id, keys.secret_access_key, keys.session_token, keys.expires_at)
@@ -107,7 +114,7 @@ async def find_vendable(gate: Gate, subject: Subject, asked: AskedFor, uuid: str
 def _issued(issuing: Issuing, vendable: Vendable, caller: Principal, bearer: str, now: float) -> VendedKeys:
     table = vendable.table
     # A key is good for this table alone, and never for one that takes its name.
-    scope = KeyScope(table.id.catalog, table.id.namespace, table.id.name, table.uuid, vendable.ceiling)
+    scope = KeyScope(table.id.catalog, table.id.namespace, table.id.name, table.uuid, vendable.keys.ceiling)
     issued = issuing.keys.issue(caller, scope, issuing.seconds[table.settings.storage], now, bearer)
     return VendedKeys(
         access_key_id=issued.access_key_id,
@@ -125,7 +132,7 @@ def _scope(minting: Minting, vendable: Vendable, access: VendAccess, caller: Pri
         storage=settings.storage,
         locations=tuple(map(_location, vendable.table.places)),
         access=access,
-        metadata=settings.metadata,
+        metadata=vendable.keys.metadata,
         metadata_locations=tuple(map(_location, vendable.table.metadata_places)),
         others=minting.others,
         principal=caller.name,
@@ -140,12 +147,13 @@ def _location(place: Place) -> Location:
     return Location(place.bucket, place.prefix.removesuffix("/"))
 
 
-def _handed(keys: VendedKeys, access: VendAccess, kind: str) -> HandedOut:
+def _handed(keys: VendedKeys, table: Table, access: VendAccess, kind: str) -> HandedOut:
     return HandedOut(
         access_key_id=keys.access_key_id[-HINT:],
         access=access.value,
         expires_at=rfc3339(int(keys.expires_at)),
         kind=kind,
+        prefixes=tuple(f"{place}/" for place in table.places),
         policy_digest=keys.policy_digest,
         session_name=keys.session_name,
     )

@@ -252,6 +252,11 @@ _BOUND = (
     (
         ("enabled: true", "vend: issued", ""),
         ("enabled: false", "vend_seconds: 900", ""),
+        (
+            "enabled: true, keys: {max_seconds: 359}",
+            "vend: issued",
+            "clients renew without pause what lives for less than 360 s; raise s3.keys.max_seconds",
+        ),
         ("enabled: true", "vend: sts", "keys of the store's STS are not handed out by this version; `issued` are"),
         (
             "enabled: false",

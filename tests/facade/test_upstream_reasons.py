@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from signproxy.errors import Reason
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from tests.catalog.scripted import Line, answer, error
 from tests.facade.front import POLICY, SIGN, T1, Front, by_path, front, loaded
+from tests.product import token_of
 
 OTHER = "6f1a3c5e-0000-4000-8000-000000000002"
 CREATION = {"name": "new", "stage-create": True}
+
+_VENDS = POLICY.replace("prefixes: [opaque]", "prefixes: [opaque]\n    delegation: [vended-credentials]")
 
 _DONE = re.compile(r'signproxy_requests_total\{decision="(?:deny|error)",op="[^"]*",reason="([^"]+)"\} 1')
 
@@ -122,7 +127,15 @@ async def _not_offered(product: Front) -> int:
 
 async def _not_vended(product: Front) -> int:
     product.upstream.says(loaded())
-    product.policy(POLICY.replace("prefixes: [opaque]", "prefixes: [opaque]\n    delegation: [vended-credentials]"))
+    product.policy(_VENDS)
+    return (await product.ask("GET", f"{T1}/credentials")).status
+
+
+async def _ends_soon(product: Front) -> int:
+    product.upstream.says(loaded())
+    product.policy(_VENDS)
+    held = {hash_token(token_of("writer")): OpaqueToken("writer", expires_at=time.time() + 100)}
+    product.authenticator.commit(product.authenticator.prepare((), StaticTokens(held)))
     return (await product.ask("GET", f"{T1}/credentials")).status
 
 
@@ -145,6 +158,7 @@ PROVOKED: dict[Reason, Provoke] = {
     Reason.NOT_IN_SCOPE: _out_of_scope,
     Reason.DELEGATION_REFUSED: _not_offered,
     Reason.VEND_OFF: _not_vended,
+    Reason.TOKEN_ENDS_SOON: _ends_soon,
 }
 
 

@@ -10,11 +10,13 @@ from signproxy.catalog.signer_grant import Offer
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import AskedFor
 from signproxy.identity.emulated import KeyHolder
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.model import Ceiling, KeyScope, Subject
 from tests.catalog.scripted import answer, error
 from tests.facade.front import LISTENER, POLICY, SIGN, T1, UUID, VEND, Answer, Front, by_path, front, loaded, only
 from tests.facade.test_read_restrictions import CHOSEN_ANYWHERE, kept
 from tests.gate.forward_cases import wire
+from tests.product import token_of
 from tests.vending.rig import key_of
 
 OTHER = "6f1a3c5e-0000-4000-8000-000000000002"
@@ -314,6 +316,18 @@ async def test_an_answer_with_keys_is_not_kept_beyond_them() -> None:
         assert "ETag" not in found.headers
         assert "if-none-match" not in product.upstream.last.headers
         assert "storage-credentials" in found.body
+
+
+async def test_keys_that_end_soon_come_without_the_way_to_the_next_ones() -> None:
+    """A short job with the end of a token could not read at all; a long one would renew its keys without pause."""
+    async with front(vends=BOTH) as product:
+        product.upstream.says(loaded())
+        held = {hash_token(token_of("writer")): OpaqueToken("writer", expires_at=time.time() + 200)}
+        product.authenticator.commit(product.authenticator.prepare((), StaticTokens(held)))
+        config = key_in(await product.ask("GET", T1, headers=VEND))
+        assert int(config["s3.session-token-expires-at-ms"]) / 1000 <= time.time() + 200
+        assert not {name for name in config if name.startswith("client.refresh") or name == "credentials.uri"}
+        assert config["s3.endpoint"] == LISTENER
 
 
 async def test_a_token_for_one_table_gets_the_keys_of_that_table_alone() -> None:

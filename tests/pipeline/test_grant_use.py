@@ -52,6 +52,7 @@ def test_what_a_request_uses(spark: SparkSession) -> None:
         # Keys are handed out without a signature.
         ({"kind": "vend"}, {"read"}),
         ({"kind": "vend", "access": "write"}, {"write"}),
+        ({"kind": "vend", "access": "read-write"}, {"write"}),
         # What was refused, failed, or was served against the policy stands on no grant.
         ({"decision": "deny"}, set()),
         ({"decision": "error"}, set()),

@@ -10,7 +10,8 @@ from signproxy.errors import Reason
 from signproxy.model import Ceiling, Deny, Subject
 from signproxy.policy.decide_keys import decide_keys
 from signproxy.policy.rights import READ_DATA, REMOTE_SIGN, Standing
-from tests.policy.world import ALICE, BOB, READ, SIGN, WRITE, World, grants
+from signproxy.policy.table import MetadataLevel
+from tests.policy.world import ALICE, BOB, FULL, READ, SIGN, WRITE, World, grants
 
 PRIVILEGES = (SIGN, READ, WRITE)
 
@@ -19,7 +20,7 @@ def told(privileges: tuple[str, ...], subject: Subject | None = None, standing: 
     world = World()
     table = world.table(given=grants(*privileges))
     decision = decide_keys(world.state, world.catalog, subject or Subject.of(ALICE), table, standing)
-    return decision.reason if isinstance(decision, Deny) else decision[1]
+    return decision.reason if isinstance(decision, Deny) else decision.ceiling
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,18 @@ def test_a_subject_that_only_reads_gets_keys_that_only_read() -> None:
     """A key for reading would be exchanged for one that writes."""
     assert told((SIGN, WRITE), Subject(ALICE, ALICE, ceiling=Ceiling.READ_ONLY)) is Ceiling.READ_ONLY
     assert told((SIGN, WRITE), Subject(BOB, ALICE)) is Ceiling.READ_ONLY
+
+
+@pytest.mark.parametrize("level", MetadataLevel)
+@pytest.mark.parametrize("granted", ((SIGN, WRITE), (SIGN, WRITE, FULL)))
+def test_metadata_is_as_open_to_keys_as_to_signatures(level: MetadataLevel, granted: tuple[str, ...]) -> None:
+    """Keys of a store's own would open what no decision opens: the store knows nothing of levels."""
+    world = World()
+    table = world.table(given=grants(*granted), metadata=level)
+    allowed = decide_keys(world.state, world.catalog, Subject.of(ALICE), table)
+    assert not isinstance(allowed, Deny)
+    opened = level is MetadataLevel.PROTECTED and FULL in granted
+    assert allowed.metadata is (MetadataLevel.OPEN if opened else level)
 
 
 def test_what_an_upstream_vouches_for_is_read() -> None:

@@ -1,1 +1,0 @@
-"""Keys that are handed out for a table."""

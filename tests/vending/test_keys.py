@@ -50,6 +50,7 @@ async def test_a_refresh_has_one_entry_with_everything_in_it() -> None:
         assert (event.namespace, event.table, event.table_uuid) == ("ns", "t1", U1)
         assert (event.access, event.access_key_id) == ("read-write", secrets["s3.access-key-id"][-4:])
         assert event.rule_id == "writer@namespace:lake.ns"
+        assert event.prefixes == ("s3://data/wh/t1/",)
         assert event.expires_at == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(ends)))
         assert not any(secret in repr(event) for secret in secrets.values())
 
@@ -165,7 +166,7 @@ async def test_the_parts_of_a_key_belong_together() -> None:
             assert (await server.uses(key, "GET", "data/wh/t2/data/f")).status == 403
 
 
-@pytest.mark.parametrize("left", (5.0, 600.0, 1e6))
+@pytest.mark.parametrize("left", (370.0, 600.0, 1e6))
 async def test_keys_never_outlive_the_token_that_was_shown_for_them(left: float) -> None:
     """A token that ends in a minute would be worth an hour."""
     async with vending() as server:
@@ -178,10 +179,23 @@ async def test_keys_never_outlive_the_token_that_was_shown_for_them(left: float)
         assert expires_at > min(ends, time.time() + 3_600) - 5
 
 
+@pytest.mark.parametrize("left", (5.0, 300.0, 355.0))
+async def test_a_token_that_is_about_to_end_gets_no_keys_that_are_renewed_without_pause(left: float) -> None:
+    """Iceberg Java asked for the next keys some hundred times a second, for the last five minutes of each token."""
+    async with vending() as server:
+        held = {hash_token(token_of("writer")): OpaqueToken("writer", expires_at=time.time() + left)}
+        authenticator = server.product.authenticator
+        authenticator.commit(authenticator.prepare((), StaticTokens(held)))
+        told = await server.asks()
+        assert (told.status, told.body["error"]["type"]) == (401, "NotAuthorizedException")
+        assert told.headers["WWW-Authenticate"] == 'Bearer realm="signproxy"'
+        assert server.door.event.reason == "token_ends_soon"
+
+
 async def test_the_settings_say_how_long_keys_live() -> None:
     """An operator who wants short lives would have long ones."""
     for binding, most, lives in (
-        (StorageBinding("store", (), vend=Vend.ISSUED, vend_seconds=120), 3_600, 120),
+        (StorageBinding("store", (), vend=Vend.ISSUED, vend_seconds=400), 3_600, 400),
         (StorageBinding("store", (), vend=Vend.ISSUED, vend_seconds=7_200), 900, 900),
     ):
         async with vending(binding=binding, keys=S3KeySettings(max_seconds=most)) as server:

@@ -87,11 +87,11 @@ class VendWay(ApiWay):
         """Hand out the keys. Raise Refused."""
         subject, request = judgement.subject, self.request
         assert subject is not None  # noqa: S101 - a caller of this way has shown a token
-        now = time.time()
-        left = subject.caller.expires_at - now
-        if left < RENEWED_SECONDS:
-            raise Refused(Reason.TOKEN_ENDS_SOON, f"in {left:.0f} s")
-        vended = await self.rooms.vending.vend(self._vendable, subject.caller, self.bearer, request.event_id, now)
+        vended = await self.rooms.vending.vend(
+            self._vendable, subject.caller, self.bearer, request.event_id, time.time()
+        )
+        if vended.seconds < RENEWED_SECONDS:
+            raise Refused(Reason.TOKEN_ENDS_SOON, f"its keys would end in {vended.seconds:.0f} s")
         outcome.vended = vended.handed
         reply = answer(CredentialsAnswer((vended.credential,)), request.request_id, NO_STORE)
         reply.known = True

@@ -57,6 +57,8 @@ class Vended(NamedTuple):
 
     credential: StorageCredential
     handed: HandedOut
+    seconds: float
+    """How long they live."""
 
 
 class Vending(NamedTuple):
@@ -87,9 +89,10 @@ class Vending(NamedTuple):
         else:
             raise Refused(Reason.VEND_OFF, f"storages.{storage}.vend is not set")
         credential = self._told(keys, vendable, store)
-        if keys.expires_at - now < RENEWED_SECONDS:
+        seconds = keys.expires_at - now
+        if seconds < RENEWED_SECONDS:
             credential = without_refresh(credential)
-        return Vended(credential, _handed(keys, table, access, kind))
+        return Vended(credential, _handed(keys, table, access, kind), seconds)
 
     def _told(self, keys: VendedKeys, vendable: Vendable, store: StoreAddress) -> StorageCredential:
         pair = KeyPair(keys.access_key_id, keys.secret_access_key, keys.session_token, keys.expires_at)

@@ -133,7 +133,6 @@ async def _not_vended(product: Front) -> int:
 
 async def _ends_soon(product: Front) -> int:
     product.upstream.says(loaded())
-    product.policy(_VENDS)
     held = {hash_token(token_of("writer")): OpaqueToken("writer", expires_at=time.time() + 100)}
     product.authenticator.commit(product.authenticator.prepare((), StaticTokens(held)))
     return (await product.ask("GET", f"{T1}/credentials")).status
@@ -165,7 +164,8 @@ PROVOKED: dict[Reason, Provoke] = {
 @pytest.mark.parametrize("reason", PROVOKED, ids=lambda reason: reason.code)
 async def test_each_reason_is_provoked_answered_and_counted(reason: Reason) -> None:
     """A code that nothing gives stands in the documentation, the alarms and the dashboards for nothing."""
-    async with front(table_tokens=reason is Reason.NOT_IN_SCOPE) as product:
+    vends = "vended-credentials" if reason is Reason.TOKEN_ENDS_SOON else ""
+    async with front(table_tokens=reason is Reason.NOT_IN_SCOPE, vends=vends) as product:
         assert await PROVOKED[reason](product) == reason.status
         counted = _DONE.findall(product.metrics.render().body.decode())
     assert reason.code in counted

@@ -135,16 +135,16 @@ def _refusal(error: Exception, secrets: tuple[str, ...]) -> NotObtained:
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     detail = f"{getattr(error, 'operation_name', '')}: {code} (HTTP {status})"
     if code in _THROTTLED or status == 429:
-        return NotObtained(FailureKind.THROTTLED, detail)
+        return NotObtained(FailureKind.THROTTLED, detail, code)
     if code in _EXPIRED:
-        return NotObtained(FailureKind.EXPIRED, detail)
+        return NotObtained(FailureKind.EXPIRED, detail, code)
     if code in _DENIED:
         # Names who may not do what on which role. Others repeat parameters, or the request that was signed.
         message = str(response.get("Error", {}).get("Message", ""))
-        return NotObtained(FailureKind.DENIED, told(f"{detail}: {message}", secrets))
+        return NotObtained(FailureKind.DENIED, told(f"{detail}: {message}", secrets), code)
     if status >= 500:
-        return NotObtained(FailureKind.UNAVAILABLE, detail)
-    return NotObtained(FailureKind.REFUSED, detail)
+        return NotObtained(FailureKind.UNAVAILABLE, detail, code)
+    return NotObtained(FailureKind.REFUSED, detail, code)
 
 
 def _not_retrieved(error: Exception) -> NotObtained:

@@ -116,8 +116,9 @@ def _open_metadata(statements: tuple[Statement, ...], scope: VendScope, arn: str
     for place in scope.metadata_locations:
         for location in scope.locations:
             for key in _between(location, place):
-                if allowed(statements, "s3:DeleteObject", f"{arn}{place.bucket}/{key}"):
-                    yield f"s3:DeleteObject on {key!r}, which has metadata below it"
+                for action in ("s3:DeleteObject", "s3:AbortMultipartUpload"):
+                    if allowed(statements, action, f"{arn}{place.bucket}/{key}"):
+                        yield f"{action} on {key!r}, which has metadata below it"
 
 
 def _protected(place: Location, *, sealed: bool) -> Iterator[str]:

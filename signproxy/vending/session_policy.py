@@ -163,7 +163,7 @@ def _denials(scope: VendScope, storage: Storage, arn: str) -> Iterator[dict[str,
     if scope.metadata is not MetadataLevel.OPEN:
         # What ends with a dot, a blank or a semicolon and more is the same file to lenient stores.
         closed += [f"{arn}*/*.metadata.json*", f"{arn}*/version-hint.text*"]
-        kept = [f"{arn}*/", *(f"{arn}{_escaped(each)}" for each in _ancestors(scope))]
+        kept = [f"{arn}*/", *(f"{arn}*/{_escaped(each)}" for each in _folders(scope))]
     if scope.metadata is MetadataLevel.SEALED:
         closed += [f"{arn}{_escaped(each)}*" for each in _sealed(scope)]
     if not storage.literal_keys:
@@ -172,18 +172,19 @@ def _denials(scope: VendScope, storage: Storage, arn: str) -> Iterator[dict[str,
         yield {"Effect": "Deny", "Action": ["s3:*"], "Resource": closed}
     if kept and scope.access is VendAccess.READ_WRITE:
         # Some stores delete a folder with all that lies in it.
-        yield {"Effect": "Deny", "Action": ["s3:DeleteObject"], "Resource": kept}
+        yield {"Effect": "Deny", "Action": ["s3:DeleteObject", "s3:AbortMultipartUpload"], "Resource": kept}
 
 
-def _ancestors(scope: VendScope) -> list[str]:
-    """Return bucket and key of each object of the table whose name a metadata path begins with, as a folder."""
+def _folders(scope: VendScope) -> list[str]:
+    """Return the name of each folder of the table that a metadata path has on its way.
+
+    Without what stands before it: a name is short, and no client makes objects of such names.
+    """
     found: dict[str, None] = {}
     for place in scope.metadata_locations:
         for location in scope.locations:
             if location.contains(place):
-                segments = place.path.removeprefix(location.prefix).split("/")
-                for end in range(1, len(segments) + 1):
-                    found[f"{place.bucket}/{location.prefix}{'/'.join(segments[:end])}"] = None
+                found |= dict.fromkeys(place.path.removeprefix(location.prefix).split("/"))
     return list(found)
 
 

@@ -8,7 +8,7 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from signproxy.errors import Refused
@@ -82,6 +82,13 @@ class Drawn(NamedTuple):
     folders=FOLDERS,
     last=SEGMENT,
 )
+@example(
+    drawn=Drawn("t1", MetadataLevel.PROTECTED, full=False, writes=True, metadata=""),
+    other="t1",
+    folders=[],
+    last="metadata",
+)
+@settings(max_examples=400)
 def test_keys_do_nothing_that_a_signature_would_not(drawn: Drawn, other: str, folders: list[str], last: str) -> None:
     """Whatever the table is called, whatever its level: what its keys open, the decision allows too."""
     name, level, full, writes, path = drawn
@@ -149,7 +156,7 @@ def with_metadata_open(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_folders_open(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(writer, "_ancestors", lambda *_: [])
+    patch.setattr(writer, "_folders", lambda *_: [])
 
 
 def writing_too(patch: pytest.MonkeyPatch) -> None:

@@ -60,8 +60,8 @@ def test_a_writer_ends_its_uploads_too() -> None:
     ]
     assert kept == {
         "Effect": "Deny",
-        "Action": ["s3:DeleteObject"],
-        "Resource": ["arn:aws:s3:::*/", "arn:aws:s3:::lake/wh/t1/metadata"],
+        "Action": ["s3:DeleteObject", "s3:AbortMultipartUpload"],
+        "Resource": ["arn:aws:s3:::*/", "arn:aws:s3:::*/metadata"],
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel
-from signproxy.vending.session_policy_match import Pattern, PolicyUnclear, Statement, allowed, read_policy
+from signproxy.vending.session_policy_match import Pattern, PolicyUnclear, Statement, open_actions, read_policy
 from signproxy.vending.vended import VendAccess, VendScope
 
 _READS = frozenset({"s3:getobject", "s3:getobjectversion", "s3:getobjecttagging"})
@@ -25,6 +25,7 @@ _WRITES = frozenset(
         "s3:putobjecttagging",
     }
 )
+_REMOVALS = ("s3:deleteobject", "s3:abortmultipartupload")
 _LISTS = frozenset({"s3:listbucket", "s3:listbucketversions"})
 _KEYS = {VendAccess.READ: {"kms:decrypt"}, VendAccess.READ_WRITE: {"kms:decrypt", "kms:generatedatakey"}}
 
@@ -105,20 +106,18 @@ def _open_metadata(statements: tuple[Statement, ...], scope: VendScope, arn: str
     """Yield each protected file that the policy does not close."""
     if scope.metadata is MetadataLevel.OPEN:
         return
-    granted = {action.head for each in statements if each.allows for action in each.actions}
-    for place in (*scope.metadata_locations, *scope.locations):
+    granted = {action.head for each in statements if each.allows for action in each.actions} & (_READS | _WRITES)
+    for place in dict.fromkeys((*scope.metadata_locations, *scope.locations)):
         for key in _protected(
             place, sealed=scope.metadata is MetadataLevel.SEALED and place in scope.metadata_locations
         ):
-            for action in granted & (_READS | _WRITES):
-                if allowed(statements, action, f"{arn}{place.bucket}/{key}"):
-                    yield f"{action} on {key!r}, which is protected"
+            for action in open_actions(statements, granted, f"{arn}{place.bucket}/{key}"):
+                yield f"{action} on {key!r}, which is protected"
     for place in scope.metadata_locations:
         for location in scope.locations:
             for key in _between(location, place):
-                for action in ("s3:DeleteObject", "s3:AbortMultipartUpload"):
-                    if allowed(statements, action, f"{arn}{place.bucket}/{key}"):
-                        yield f"{action} on {key!r}, which has metadata below it"
+                for action in open_actions(statements, _REMOVALS, f"{arn}{place.bucket}/{key}"):
+                    yield f"{action} on {key!r}, which has metadata below it"
 
 
 def _protected(place: Location, *, sealed: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -48,6 +48,8 @@ class Pattern(msgspec.Struct, frozen=True):
         while True:
             part = self.parts[index] if index < len(self.parts) else None
             if part is Wild.ANY:
+                if index + 1 == len(self.parts):
+                    return True
                 star, taken, index = index, at, index + 1
             elif isinstance(part, str) and text.startswith(part, at):
                 at, index = at + len(part), index + 1
@@ -56,7 +58,10 @@ class Pattern(msgspec.Struct, frozen=True):
             elif part is None and at == len(text):
                 return True
             elif star >= 0 and taken < len(text):
-                taken += 1
+                follows = self.parts[star + 1] if star + 1 < len(self.parts) else None
+                taken = text.find(follows, taken + 1) if isinstance(follows, str) else taken + 1
+                if taken < 0:
+                    return False
                 index, at = star + 1, taken
             else:
                 return False
@@ -73,14 +78,18 @@ class Statement(msgspec.Struct, frozen=True):
 
     def holds(self, action: str, resource: str, context: Mapping[str, str]) -> bool:
         """Whether it speaks of this request."""
-        return (
-            # Names of actions have no case.
-            any(pattern.matches(action.lower()) for pattern in self.actions)
-            and any(pattern.matches(resource) for pattern in self.resources)
-            and all(
-                key in context and any(pattern.matches(context[key]) for pattern in patterns)
-                for key, patterns in self.conditions
-            )
+        return self.concerns(resource) and self.asks_for(action, context)
+
+    def concerns(self, resource: str) -> bool:
+        """Whether it speaks of this resource."""
+        return any(pattern.matches(resource) for pattern in self.resources)
+
+    def asks_for(self, action: str, context: Mapping[str, str]) -> bool:
+        """Whether it speaks of this action, with what the request brings."""
+        # Names of actions have no case.
+        return any(pattern.matches(action.lower()) for pattern in self.actions) and all(
+            key in context and any(pattern.matches(context[key]) for pattern in patterns)
+            for key, patterns in self.conditions
         )
 
 
@@ -103,8 +112,17 @@ def allowed(
     policy: tuple[Statement, ...], action: str, resource: str, context: Mapping[str, str] | None = None
 ) -> bool:
     """Whether a request is allowed: by one statement at least, and denied by none."""
-    found = [each.allows for each in policy if each.holds(action, resource, context or {})]
-    return bool(found) and all(found)
+    return _outcome([each for each in policy if each.holds(action, resource, context or {})])
+
+
+def open_actions(policy: tuple[Statement, ...], actions: Iterable[str], resource: str) -> list[str]:
+    """Return those of the actions that are allowed on a resource, for a request that brings nothing else."""
+    concerned = [each for each in policy if each.concerns(resource)]
+    return [action for action in actions if _outcome([each for each in concerned if each.asks_for(action, {})])]
+
+
+def _outcome(statements: list[Statement]) -> bool:
+    return bool(statements) and all(each.allows for each in statements)
 
 
 def read_pattern(text: str, *, escapes: bool) -> Pattern:

@@ -11,6 +11,7 @@ from signproxy.config.s3 import S3Settings
 from signproxy.config.s3_checks import in_flight_faults, s3_faults
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.storage import CredentialsSettings, StorageBinding, source_faults
+from signproxy.config.sts import sts_faults
 from signproxy.config.upstream_checks import upstream_faults
 from signproxy.documents import child, path_of
 from signproxy.errors import nearest
@@ -29,6 +30,7 @@ def contradictions_in(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from source_faults(settings.credentials.providers)
     for name, binding in settings.storages.items():
         yield from _binding(path_of("storages", name), binding, settings.credentials)
+        yield from sts_faults(path_of("storages", name, "sts"), binding.sts)
     yield from upstream_faults(settings.upstreams)
     if settings.sightings.file and not settings.context.secret_files:
         yield "sightings.file", "needs context.secret_files: sealed with a secret that ends with the process it is lost"

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from signproxy.config.fields import Text
+from signproxy.config.sts import StsSettings
 from signproxy.documents import path_of
 from signproxy.errors import nearest
 
@@ -70,6 +71,7 @@ class StorageBinding(msgspec.Struct, frozen=True):
     without a port, https on 443. An endpoint of the policy elsewhere is refused."""
     buckets: dict[Text, Text] = {}
     """Buckets that are signed with another provider."""
+    sts: StsSettings = StsSettings()
     accept_unchecked_headers: bool = False
     """Sign writes although the store takes unsigned `x-amz-*` headers, with which a client can turn a signed write into
     a copy of any object that the keys can read."""

@@ -21,7 +21,7 @@ from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.telemetry.log import get_logger
 from signproxy.vending.session_check import excess
 from signproxy.vending.session_policy import key_arn, language_of, session_policy
-from signproxy.vending.sts import Question, SessionService
+from signproxy.vending.sts import SessionService, SessionWanted
 from signproxy.vending.vended import VendAccess, VendedKeys, VendScope
 
 MAX_SESSIONS = 4096
@@ -155,7 +155,7 @@ class SessionVendor:
 
     async def _mint(self, key: _Key, service: SessionService, scope: VendScope) -> VendedKeys:
         policy = _proved(scope, service)
-        question = Question(policy, scope.principal, scope.event_id, scope.locations[0].bucket, key.latest)
+        question = SessionWanted(policy, scope.principal, scope.event_id, scope.locations[0].bucket, key.latest)
         keys = await service.ask(question)
         now = self._clock()
         life = keys.expires_at - now

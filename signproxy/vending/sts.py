@@ -79,7 +79,7 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True):
         return f"SessionSource({self.storage.name!r}, role={self.role!r}, endpoint={self.endpoint!r})"
 
 
-class Question(msgspec.Struct, frozen=True):
+class SessionWanted(msgspec.Struct, frozen=True):
     """What one session is to be."""
 
     policy: str
@@ -110,7 +110,7 @@ class SessionService:
     def __repr__(self) -> str:
         return f"SessionService({self.source!r})"
 
-    async def ask(self, question: Question) -> VendedKeys:
+    async def ask(self, question: SessionWanted) -> VendedKeys:
         """Return a session that ends in time, or raise Refused."""
         source = self.source
         own = None
@@ -161,7 +161,7 @@ class SessionService:
             seconds = min(seconds, left)
         return seconds
 
-    def _parameters(self, question: Question, name: str, seconds: int) -> dict[str, object]:
+    def _parameters(self, question: SessionWanted, name: str, seconds: int) -> dict[str, object]:
         source, principal = self.source, question.principal
         parameters: dict[str, object] = {
             "RoleArn": source.role,

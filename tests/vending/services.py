@@ -9,7 +9,7 @@ from typing import Any
 from signproxy.credentials.credentials import Credentials
 from signproxy.errors import Refused
 from signproxy.s3.storage import Storage
-from signproxy.vending.sts import Question, SessionService, SessionSource
+from signproxy.vending.sts import SessionService, SessionSource, SessionWanted
 from tests.credentials.services import Key, Service, giving, key, sts
 from tests.vending.scopes import AMAZON, EVENT
 
@@ -47,6 +47,6 @@ def answering(server: Service, given: Key = SESSION, caller: Key = BASE) -> None
     server.answer = sts(giving(lambda: given), lambda: (caller,))
 
 
-def question(principal: str = "corp/alice", latest: float | None = None, policy: str = POLICY) -> Question:
+def question(principal: str = "corp/alice", latest: float | None = None, policy: str = POLICY) -> SessionWanted:
     """Return what one session is to be."""
-    return Question(policy, principal, EVENT, "lake", latest)
+    return SessionWanted(policy, principal, EVENT, "lake", latest)

@@ -13,7 +13,7 @@ from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.vending import mints
 from signproxy.vending import session_policy as writer
 from signproxy.vending.mints import SessionVendor
-from signproxy.vending.sts import Question, SessionService, SessionSource
+from signproxy.vending.sts import SessionService, SessionSource, SessionWanted
 from signproxy.vending.vended import VendedKeys, VendScope
 from tests.vending.scopes import AMAZON, COMPATIBLE, READ_WRITE, Alone, scope
 from tests.vending.services import ROLE, Own
@@ -28,14 +28,14 @@ class Answers(SessionService):
 
     def __init__(self, clock: Callable[[], float], source: SessionSource | None = None) -> None:
         super().__init__(source or SessionSource(storage=AMAZON, role=ROLE), Own(), clock=clock)
-        self.asked: list[Question] = []
+        self.asked: list[SessionWanted] = []
         self.open = asyncio.Event()
         self.open.set()
         self.fault: Exception | None = None
         self.life = LIFE
         self.closed = False
 
-    async def ask(self, question: Question) -> VendedKeys:
+    async def ask(self, question: SessionWanted) -> VendedKeys:
         """Return keys that tell how many were made before."""
         self.asked.append(question)
         number = len(self.asked)

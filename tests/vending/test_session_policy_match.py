@@ -33,7 +33,7 @@ def test_what_is_escaped_matches_itself_alone(name: str, other: str) -> None:
 
 
 def test_many_stars_end_soon() -> None:
-    """Whoever names a table could otherwise stop the loop with it."""
+    """A table could otherwise stop the loop by its name."""
     pattern = read_pattern("a*" * 60 + "b", escapes=True)
     assert not pattern.matches("a" * 4000)
 

@@ -14,7 +14,7 @@ import pytest
 from signproxy.errors import Reason, Refused
 from signproxy.s3.storage import Storage, StorageKind
 from signproxy.vending import sts as vending_sts
-from signproxy.vending.sts import MAX_NAME, Question, SessionService, session_name
+from signproxy.vending.sts import MAX_NAME, SessionService, SessionWanted, session_name
 from tests.credentials.services import Answer, Key, Service, giving, key, refusal, sts
 from tests.vending.scopes import AMAZON, EVENT
 from tests.vending.services import BASE, POLICY, ROLE, SESSION, Own, answering, question, session_service
@@ -22,7 +22,7 @@ from tests.vending.services import BASE, POLICY, ROLE, SESSION, Own, answering, 
 EXTERNAL_ID = "between-two-parties"
 
 
-async def refused(service: SessionService, asked: Question | None = None) -> Refused:
+async def refused(service: SessionService, asked: SessionWanted | None = None) -> Refused:
     with pytest.raises(Refused) as caught:
         await service.ask(asked or question())
     return caught.value
@@ -257,7 +257,7 @@ async def test_a_service_that_is_not_there_is_told_as_such(service: Service) -> 
 
 
 async def test_a_slow_service_is_not_waited_for(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits keeps a place among the requests in flight."""
+    """A caller that waits keeps a place among the requests in flight."""
     monkeypatch.setattr(vending_sts, "ASK_SECONDS", 0.2)
     service.answer = lambda _seen: Answer(200, b"", after=30.0)
     found = await refused(session_service(service))

@@ -51,6 +51,9 @@ class StsSettings(msgspec.Struct, frozen=True):
     policy_variables: bool = False
     """The store is not Amazon's, and knows `${*}`, `${?}` and `${$}` in policies. Without, tables with one of these
     characters in a location get no keys."""
+    policy_case: bool = False
+    """The store is not Amazon's, and tells capital from small letters in policies. Without, tables get no keys whose
+    locations differ from those of another table by that alone: SeaweedFS would open both."""
 
 
 def sts_faults(path: str, sts: StsSettings) -> Iterator[tuple[str, str]]:

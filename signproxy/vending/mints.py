@@ -198,7 +198,12 @@ def _key_of(scope: VendScope) -> _Key:
 def _proved(scope: VendScope, service: SessionService) -> str:
     """Return the session policy of a scope once it is proved to say no more. Raise Refused."""
     storage = service.source.storage
-    language = language_of(storage, escapes=service.source.escapes)
+    language = language_of(storage, escapes=service.source.escapes, tells_case=service.source.tells_case)
+    if not language.tells_case:
+        for location in scope.locations:
+            if other := scope.others.resembles(location):
+                detail = f"{str(location)!r} differs from a place of {other} by the case of letters alone"
+                raise Refused(Reason.SCOPE_NOT_VENDABLE, detail)
     policy = session_policy(scope, storage, language)
     keys: Iterable[str] = filter(key_arn, storage.opt_ins.kms_keys)
     beyond = excess(policy, scope, escapes=language.escapes, partition=language.partition, keys=keys)

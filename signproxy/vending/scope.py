@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from math import isfinite
+from operator import itemgetter
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -11,6 +15,7 @@ from signproxy.errors import Reason, Refused
 from signproxy.model import Principal, TableId
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.location import Location
+from signproxy.policy.location_index import LocationIndex
 from signproxy.policy.table import MetadataLevel, Place, Table
 from signproxy.vending.vended import OtherPlaces, VendAccess, VendScope
 
@@ -32,6 +37,54 @@ class KnownPlaces(Protocol):
         """Return the tables with a place that begins with a prefix and is longer."""
 
 
+class _FoldedPlaces:
+    """The locations of an index in order, without regard to case. Made when it is first asked for, and kept with it."""
+
+    def __init__(self, index: LocationIndex) -> None:
+        self._buckets = {
+            bucket: sorted(((_folded(prefix), table.id) for prefix, table in index.locations(bucket)), key=_first)
+            for bucket in index.buckets()
+        }
+
+    @classmethod
+    def of(cls, index: LocationIndex) -> _FoldedPlaces:
+        """Return those of an index, which is never changed once it is asked."""
+        made = _MADE.get(index)
+        if made is None:
+            made = _MADE[index] = cls(index)
+        return made
+
+    def near(self, bucket: str, wanted: str) -> Iterator[tuple[str, TableId]]:
+        """Yield each location that begins with a folded one, or that it begins with."""
+        places = self._buckets.get(bucket, [])
+        end = wanted.find("/")
+        while end >= 0:
+            above = wanted[: end + 1]
+            for index in range(bisect_left(places, above, key=_first), len(places)):
+                if places[index][0] != above:
+                    break
+                yield places[index]
+            end = wanted.find("/", end + 1)
+        for index in range(bisect_left(places, wanted, key=_first), len(places)):
+            if not places[index][0].startswith(wanted):
+                break
+            yield places[index]
+
+
+_MADE: WeakKeyDictionary[LocationIndex, _FoldedPlaces] = WeakKeyDictionary()
+_first = itemgetter(0)
+
+
+def _folded(text: str) -> str:
+    """Return a text as one in which case has no meaning, by whichever rule a store goes."""
+    # What a dotted capital I leaves behind where it is taken apart.
+    return text.casefold().replace("\u0307", "")
+
+
+def _meet(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
 class CatalogPlaces:
     """The places of a catalog that are not one table's own, by look-ups of ancestors and neighbours alone."""
 
@@ -41,6 +94,27 @@ class CatalogPlaces:
         self._table = table
         self._known = known
         self._now = now
+
+    def resembles(self, location: Location) -> str:
+        """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing.
+
+        Tables of an upstream are looked at one by one, for which there is time before a session service is asked.
+        """
+        wanted, bucket, catalog = _folded(location.prefix), location.bucket, self._catalog
+        found = list(_FoldedPlaces.of(catalog.locations).near(bucket, wanted))
+        if self._known is not None:
+            tables = [each.table for each in self._known.reached(catalog, bucket, "", self._now)]
+            found += [(place.prefix, table.id) for table in tables for place in table.places if place.bucket == bucket]
+        if catalog.learning is not None:
+            listings = catalog.learning.reserved.below(bucket, "")
+            found += [(place.prefix, each.id) for each in listings for place in each.places if place.bucket == bucket]
+        for prefix, table in found:
+            if table != self._table.id and _meet(_folded(prefix), wanted):
+                return f"table {table}"
+        for volume in catalog.volumes.in_bucket(bucket):
+            if _meet(_folded(volume.prefix), wanted):
+                return f"volume {volume.id}"
+        return ""
 
     def meets(self, location: Location) -> str:
         """Return the name of another table or volume with a place inside a location or around it, or nothing."""

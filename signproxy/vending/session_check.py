@@ -57,7 +57,15 @@ def excess(policy: str, scope: VendScope, *, escapes: bool, partition: str, keys
             problem = _beyond(statement, scope, f"arn:{partition}:s3:::", names)
             if problem:
                 return problem
+    if not any(_keeps_from_sts(statement) for statement in statements):
+        return "that it asks for a further session, which would have no policy"
     return next(_open_metadata(statements, scope, f"arn:{partition}:s3:::"), "")
+
+
+def _keeps_from_sts(statement: Statement) -> bool:
+    """Whether a statement denies what asks for sessions, to a role of any name, and unconditionally."""
+    denies = not statement.allows and not statement.conditions
+    return denies and all(statement.holds(each, "any role at all", {}) for each in ("sts:AssumeRole", "sts:x"))
 
 
 def _beyond(statement: Statement, scope: VendScope, arn: str, keys: frozenset[str]) -> str:

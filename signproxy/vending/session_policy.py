@@ -3,6 +3,7 @@
     Allow   the actions on objects     arn:…:::bucket/<location>/*       every location ends with a slash
     Allow   lists                      arn:…:::bucket, s3:prefix like <location>/*
     Allow   the KMS keys               only those that the storage names, only through S3
+    Deny    further sessions           SeaweedFS would give one of the whole role to a session that may do nothing of it
     Deny    metadata                   what `policy.metadata` refuses
     Deny    other spellings of a key   where the store does not keep keys as they are
 
@@ -49,12 +50,14 @@ class PolicyLanguage(msgspec.Struct, frozen=True):
     escapes: bool = True
     """It knows `${*}`, `${?}` and `${$}`. SeaweedFS and MinIO do not: they would refuse what stands there escaped, and
     take what does not for a pattern."""
+    tells_case: bool = True
+    """It tells capital from small letters. To SeaweedFS a policy for `t1` is one for `T1` too."""
 
 
-def language_of(storage: Storage, *, escapes: bool = False) -> PolicyLanguage:
-    """Return the language of a storage; `escapes` is the operator's word for a store that is not Amazon's."""
+def language_of(storage: Storage, *, escapes: bool = False, tells_case: bool = False) -> PolicyLanguage:
+    """Return the language of a storage; the rest is the operator's word for a store that is not Amazon's."""
     if storage.kind is not StorageKind.AWS:
-        return PolicyLanguage(escapes=escapes)
+        return PolicyLanguage(escapes=escapes, tells_case=tells_case)
     for start, partition in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov")):
         if storage.region.startswith(start):
             return PolicyLanguage(partition)
@@ -158,6 +161,7 @@ def key_arn(name: str) -> bool:
 
 
 def _denials(scope: VendScope, storage: Storage, arn: str) -> Iterator[dict[str, object]]:
+    yield {"Effect": "Deny", "Action": ["sts:*"], "Resource": ["*"]}
     closed: list[str] = []
     kept: list[str] = []
     if scope.metadata is not MetadataLevel.OPEN:

@@ -73,6 +73,8 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True):
     """Name the caller as the source identity, which the store's own log keeps over chains of roles."""
     escapes: bool = False
     """The store is not Amazon's, and knows `${*}` in a policy all the same."""
+    tells_case: bool = False
+    """The store is not Amazon's, and tells `t1` from `T1` in a policy all the same."""
 
     def __repr__(self) -> str:
         # Without the external id: it is what keeps a stranger from using the role through us.

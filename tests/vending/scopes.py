@@ -28,6 +28,10 @@ class Alone:
         """Return it."""
         return self.found
 
+    def resembles(self, _location: Location) -> str:
+        """Return it."""
+        return self.found
+
 
 ALONE = Alone()
 

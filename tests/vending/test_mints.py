@@ -291,6 +291,35 @@ async def test_a_place_that_is_shared_gets_no_keys_even_if_some_are_kept(rig: Ri
     assert "table lake.sales.t2" in found.detail
 
 
+@pytest.mark.parametrize(("tells_case", "asked"), ((False, 0), (True, 1)))
+async def test_a_neighbour_by_case_alone_keeps_keys_from_a_store_that_ignores_case(
+    rig: Rig,
+    tells_case: bool,
+    asked: int,
+) -> None:
+    """Amazon's store is never asked about it; of another one the operator can say that it tells them apart."""
+    others = OtherCase()
+    service = Answers(lambda: rig.now, SessionSource(storage=COMPATIBLE, role=ROLE, tells_case=tells_case))
+    vendor = SessionVendor({"lake": service}, clock=lambda: rig.now)
+    if tells_case:
+        await vendor.vend(scope(others=others))
+    else:
+        with pytest.raises(Refused) as caught:
+            await vendor.vend(scope(others=others))
+        assert caught.value.reason is Reason.SCOPE_NOT_VENDABLE
+        assert "case" in caught.value.detail
+    assert len(service.asked) == asked
+    assert await rig.number(scope(others=others)) == 1
+
+
+class OtherCase(Alone):
+    """An inventory with a table whose location differs by case alone."""
+
+    def resembles(self, _location: object) -> str:
+        """Return its name."""
+        return "table lake.sales.T1"
+
+
 async def test_a_storage_without_a_service_has_no_keys(rig: Rig) -> None:
     """The storage's own keys are never handed out in place of a session."""
     assert (await rig.refusal(scope(storage="other"))).reason is Reason.SCOPE_NOT_VENDABLE

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
 from signproxy.errors import Reason, Refused
 from signproxy.model import KeyScope, Principal, VolumeId
-from signproxy.policy.catalog import Overlap
+from signproxy.policy.catalog import Catalog, Overlap
 from signproxy.policy.location import Location
-from signproxy.policy.table import MetadataLevel, Place
+from signproxy.policy.table import MetadataLevel, Place, Table
 from signproxy.policy.volume import Volume
 from signproxy.s3.rules import Rules
 from signproxy.vending.scope import CatalogPlaces, VendCaller, scope_of
@@ -46,6 +48,82 @@ def test_a_volume_is_met(prefix: str) -> None:
     assert CatalogPlaces(world.catalog, table).meets(Location("lake", OUTER[:-1])) == ""
     world.catalog.volumes.add(Volume(VolumeId("lake", "v"), "aws", "lake", prefix, Rules()))
     assert CatalogPlaces(world.catalog, table).meets(Location("lake", OUTER[:-1])) == "volume lake/v"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    (
+        ("wh/t1/", "wh/T1/", True),
+        ("wh/t1/", "WH/T1/x/", True),
+        ("wh/t1/x/", "WH/T1/", True),
+        ("wh/tä/", "wh/TÄ/", True),
+        ("wh/ti/", "wh/Tİ/", True),
+        ("wh/ts/", "wh/tſ/", True),
+        ("wh/tk/", "wh/t\u212a/", True),
+        ("wh/t1/", "wh/T10/", False),
+        ("wh/t1/", "WH/t/", False),
+        ("wh/t10/", "wh/T1/", False),
+    ),
+)
+def test_places_that_differ_by_case_alone_are_found(one: str, other: str, alike: bool) -> None:
+    """SeaweedFS takes a policy for the one as a policy for the other."""
+    world = World()
+    first, second = world.table("first", one), world.table("second", other)
+    world.table("between", "wh/t1-and-more/")
+    for table, its_other in ((first, second), (second, first)):
+        found = CatalogPlaces(world.catalog, table).resembles(Location("lake", table.location[:-1]))
+        assert found == (f"table {its_other.id}" if alike else "")
+        assert CatalogPlaces(world.catalog, table).resembles(Location("cold", table.location[:-1])) == ""
+
+
+def test_a_volume_that_differs_by_case_alone_is_found() -> None:
+    """A volume has grants of its own."""
+    world = World()
+    table = world.table("orders", OUTER)
+    world.catalog.volumes.add(Volume(VolumeId("lake", "v"), "aws", "lake", "WH/Orders/", Rules()))
+    places = CatalogPlaces(world.catalog, table)
+    assert places.meets(Location("lake", OUTER[:-1])) == ""
+    assert places.resembles(Location("lake", OUTER[:-1])) == "volume lake/v"
+
+
+class Known:
+    """Tables of an upstream, all of them in one bucket."""
+
+    def __init__(self, *tables: Table) -> None:
+        self._found = tuple(KnownOne(table) for table in tables)
+
+    def owners(self, _catalog: Catalog, _bucket: str, key: str, now: float) -> tuple[KnownOne, ...]:
+        """Return those that a key lies in."""
+        assert now == 7.0
+        return tuple(each for each in self._found if key.startswith(each.table.location))
+
+    def reached(self, _catalog: Catalog, _bucket: str, prefix: str, now: float) -> tuple[KnownOne, ...]:
+        """Return those whose place begins with a prefix."""
+        assert now == 7.0
+        return tuple(each for each in self._found if each.table.location.startswith(prefix))
+
+
+class KnownOne(NamedTuple):
+    """A table of an upstream."""
+
+    table: Table
+
+
+def test_the_tables_of_an_upstream_are_found_as_well() -> None:
+    """They are in no index of the policy."""
+    elsewhere = World()
+    mine, inner, capital = (elsewhere.table(name, at) for name, at in (("a", OUTER), ("b", INNER), ("c", "wh/Orders/")))
+    empty = World().catalog
+    alone = CatalogPlaces(empty, mine, Known(mine), 7.0)
+    assert (alone.meets(Location("lake", OUTER[:-1])), alone.resembles(Location("lake", OUTER[:-1]))) == ("", "")
+    nested = CatalogPlaces(empty, mine, Known(mine, inner), 7.0)
+    assert nested.meets(Location("lake", OUTER[:-1])) == f"table {inner.id}"
+    assert (
+        CatalogPlaces(empty, inner, Known(mine, inner), 7.0).meets(Location("lake", INNER[:-1])) == f"table {mine.id}"
+    )
+    alike = CatalogPlaces(empty, mine, Known(mine, capital), 7.0)
+    assert alike.meets(Location("lake", OUTER[:-1])) == ""
+    assert alike.resembles(Location("lake", OUTER[:-1])) == f"table {capital.id}"
 
 
 def test_a_scope_has_every_place_of_the_table() -> None:

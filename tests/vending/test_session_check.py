@@ -152,7 +152,7 @@ def for_all_buckets(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_metadata_open(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(writer, "_denials", lambda *_: iter(()))
+    patch.setattr(writer, "_denials", lambda *_: iter(({"Effect": "Deny", "Action": ["sts:*"], "Resource": ["*"]},)))
 
 
 def with_folders_open(patch: pytest.MonkeyPatch) -> None:
@@ -218,8 +218,12 @@ def changed(asked: VendScope, change: Callable[[list[Any]], object]) -> str:
         lambda each: each[1]["Condition"]["StringLike"]["s3:prefix"].append("wh/t1"),
         lambda each: each[1]["Resource"].append("arn:aws:s3:::cold"),
         lambda each: each[1].update(Resource=["arn:aws:s3:::lak*"]),
-        lambda each: each[2]["Resource"].pop(),
+        lambda each: each.pop(2),
+        lambda each: each[2].update(Resource=["arn:aws:iam::123456789012:role/lake"]),
+        lambda each: each[2].update(Action=["sts:AssumeRole"]),
+        lambda each: each[2].update(Condition={"StringLike": {"s3:prefix": "*"}}),
         lambda each: each[3]["Resource"].pop(),
+        lambda each: each[4]["Resource"].pop(),
         lambda each: each.append({"Effect": "Allow", "Action": "kms:Decrypt", "Resource": "*"}),
         lambda each: each.append({"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}),
         lambda each: each.append({"Effect": "Allow", "NotAction": "s3:GetObject", "Resource": "*"}),

@@ -33,7 +33,7 @@ def refusal(asked: VendScope, storage: Storage = AMAZON, language: PolicyLanguag
 
 def test_a_reader_reads_and_lists_and_no_more() -> None:
     """Each action beyond these is one that a stolen key has and a signature does not."""
-    objects, lists, closed = written(scope("lake/wh/t1"))
+    objects, lists, further, closed = written(scope("lake/wh/t1"))
     assert objects == {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::lake/wh/t1/*"]}
     assert lists == {
         "Effect": "Allow",
@@ -41,6 +41,7 @@ def test_a_reader_reads_and_lists_and_no_more() -> None:
         "Resource": ["arn:aws:s3:::lake"],
         "Condition": {"StringLike": {"s3:prefix": ["wh/t1/*"]}},
     }
+    assert further == {"Effect": "Deny", "Action": ["sts:*"], "Resource": ["*"]}
     assert closed == {
         "Effect": "Deny",
         "Action": ["s3:*"],
@@ -50,7 +51,7 @@ def test_a_reader_reads_and_lists_and_no_more() -> None:
 
 def test_a_writer_ends_its_uploads_too() -> None:
     """Keys that cannot abort an upload leave its parts behind, and they are paid for."""
-    objects, _, _, kept = written(scope(access=READ_WRITE))
+    objects, _, _, _, kept = written(scope(access=READ_WRITE))
     assert objects["Action"] == [
         "s3:GetObject",
         "s3:PutObject",
@@ -74,7 +75,7 @@ def test_what_a_storage_opens_besides_is_open_to_its_sessions() -> None:
 
 def test_open_metadata_closes_nothing() -> None:
     """Who maintains metadata needs keys that reach it."""
-    assert len(written(scope(access=READ_WRITE, metadata=MetadataLevel.OPEN))) == 2
+    assert len(written(scope(access=READ_WRITE, metadata=MetadataLevel.OPEN))) == 3
 
 
 def test_sealed_metadata_is_neither_reached_nor_listed() -> None:
@@ -82,14 +83,14 @@ def test_sealed_metadata_is_neither_reached_nor_listed() -> None:
     sealed = scope(
         "lake/wh/t1", "cold/wh/t1", metadata=MetadataLevel.SEALED, metadata_places=("lake/wh/t1/metadata", "cold/m/t1")
     )
-    objects, closed = written(sealed)
+    objects, _, closed = written(sealed)
     assert objects["Action"] == ["s3:GetObject"]
     assert closed["Resource"][2:] == ["arn:aws:s3:::lake/wh/t1/metadata*", "arn:aws:s3:::cold/m/t1*"]
 
 
 def test_a_data_path_inside_the_table_stays_open_where_metadata_is_sealed() -> None:
     """Sealing that closed the data as well would leave keys for nothing."""
-    (closed,) = written(scope("lake/wh/t1", "lake/wh/t1/data", metadata=MetadataLevel.SEALED))[1:]
+    _, closed = written(scope("lake/wh/t1", "lake/wh/t1/data", metadata=MetadataLevel.SEALED))[1:]
     assert closed["Resource"][2:] == ["arn:aws:s3:::lake/wh/t1/metadata*", "arn:aws:s3:::lake/wh/t1/data/metadata*"]
 
 

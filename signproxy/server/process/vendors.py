@@ -66,4 +66,5 @@ def source_of(storage: Storage, sts: StsSettings) -> SessionSource:
         tags=tuple(sts.tags.items()),
         source_identity=sts.source_identity,
         escapes=sts.policy_variables,
+        tells_case=sts.policy_case,
     )

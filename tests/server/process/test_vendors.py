@@ -49,6 +49,7 @@ def test_every_setting_reaches_the_service() -> None:
             tags={"a": "b"},
             source_identity=True,
             policy_variables=True,
+            policy_case=True,
             never_beyond_token=True,
         )
         .storages["lake"]
@@ -65,6 +66,7 @@ def test_every_setting_reaches_the_service() -> None:
         "tags": (("a", "b"),),
         "source_identity": True,
         "escapes": True,
+        "tells_case": True,
     }
 
 

@@ -150,8 +150,10 @@ class SessionVendor:
         reason = fault.reason if isinstance(fault, Refused) else Reason.INTERNAL
         self.counts[reason.code] += 1
         if reason not in _OF_THE_TABLE:
-            # Those that wait are told as well; a replacement has no caller that waits.
-            _log.error("getting a session failed", storage=key.storage, error=f"{type(fault).__name__}: {fault}")
+            # Those that wait are told as well; a replacement has no caller that waits. What is no refusal of ours may
+            # hold what it was about.
+            told = str(fault) if isinstance(fault, Refused) else type(fault).__name__
+            _log.error("getting a session failed", storage=key.storage, error=told)
 
     async def _mint(self, key: _Key, service: SessionService, scope: VendScope) -> VendedKeys:
         policy = _proved(scope, service)

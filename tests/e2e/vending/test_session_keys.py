@@ -5,6 +5,7 @@ The role of the sessions may do everything here: whatever is refused, the sessio
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -12,19 +13,23 @@ from urllib.parse import quote
 
 import jwt
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
+from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel
 from signproxy.vending import mints
 from signproxy.vending import session_policy as writer
 from signproxy.vending.scope import CatalogPlaces
+from signproxy.vending.session_policy import unsafe
 from signproxy.vending.vended import VendScope
 from tests.e2e.stores.direct import Owner
 from tests.e2e.vending.holder import BUCKET, Holder, vendor_of
 from tests.e2e.vending.store import ROLE, SessionStore, run
 from tests.policy.world import World
-from tests.vending.scopes import READ_WRITE, scope
+from tests.vending.scopes import AWS_LANGUAGE, PLAIN, READ_WRITE, scope
 
 pytestmark = pytest.mark.ci
 
@@ -33,6 +38,14 @@ TABLES = ("t1", "t10", "t", "t2", "tä", "t 1", "t*", "t?", "t$", "${aws:usernam
 PATTERNS = TABLES[-6:]
 FILES = ("data/a.parquet", "metadata/snap-1.avro", "metadata/v1.metadata.json", "metadata/version-hint.text")
 DATA, SNAPSHOT, METADATA, HINT = FILES
+
+
+DRAWN = 300
+"""Pairs of names that are drawn."""
+
+
+def at_location(name: str) -> Location:
+    return Location(BUCKET, f"wh/{name}")
 
 
 def at(table: str, file: str) -> str:
@@ -286,6 +299,45 @@ async def test_a_neighbour_by_case_alone_keeps_keys_from_this_store(session_stor
     with pytest.raises(Refused) as caught:
         await keys_of(session_store, replace(scope(f"{BUCKET}/wh/t1"), others=CatalogPlaces(world.catalog, table)))
     assert caught.value.reason is Reason.SCOPE_NOT_VENDABLE
+
+
+NAME = st.text("tT1{}%äßſ -_.0", min_size=1, max_size=5) | st.sampled_from(
+    [name for name in TABLES if name not in PATTERNS]
+)
+OTHER = st.text("tT1*?${}%äßſ -_.0", min_size=1, max_size=5) | st.sampled_from(TABLES)
+
+
+def test_keys_of_drawn_tables_open_no_other_one(session_store: SessionStore) -> None:
+    """Names that no list has thought of: the store itself says what the keys of the one do to the other."""
+    owner = Owner(session_store.store)
+    tried = [0]
+
+    @settings(max_examples=DRAWN, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(NAME, OTHER)
+    def alone(name: str, other: str) -> None:
+        world = World()
+        table, neighbour = world.table("one", f"wh/{name}/"), world.table("other", f"wh/{other}/")
+        if name == other or unsafe(at_location(name), PLAIN) or unsafe(at_location(other), AWS_LANGUAGE):
+            return
+        asked = scope(f"{BUCKET}/wh/{name}", access=READ_WRITE)
+        asked = replace(asked, others=CatalogPlaces(world.catalog, table))
+        if name.casefold() == other.casefold():
+            with pytest.raises(Refused):
+                asyncio.run(keys_of(session_store, asked))
+            return
+        holder = asyncio.run(keys_of(session_store, asked))
+        tried[0] += 1
+        for each in (name, other):
+            owner.must("PUT", at(each, DATA), body=each.encode())
+        assert holder.ask("GET", at(name, DATA)).body == name.encode()
+        for method in ("GET", "PUT", "DELETE"):
+            assert not holder.ask(method, f"{BUCKET}/{neighbour.location}{DATA}").ok, (name, method, other)
+        assert not holder.ask("GET", BUCKET, listed(neighbour.location)).ok
+        assert owner.must("GET", at(other, DATA)).body == other.encode()
+
+    alone()
+    owner.close()
+    assert tried[0] > DRAWN // 3
 
 
 async def test_what_the_service_refuses_is_told_as_such(session_store: SessionStore) -> None:

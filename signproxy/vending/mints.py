@@ -19,7 +19,7 @@ from signproxy.errors import Reason, Refused, anew
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.telemetry.log import get_logger
-from signproxy.vending.session_check import excess
+from signproxy.vending.session_check import closed, excess
 from signproxy.vending.session_policy import key_arn, language_of, session_policy
 from signproxy.vending.sts import SessionService, SessionWanted
 from signproxy.vending.vended import VendAccess, VendedKeys, VendScope
@@ -212,6 +212,8 @@ def _proved(scope: VendScope, service: SessionService) -> str:
     if beyond:
         _log.error("a session policy says more than was decided", beyond=beyond, policy=policy)
         raise Refused(Reason.SESSION_UNPROVED, f"the session policy allows {beyond}")
+    if shut := closed(policy, scope, escapes=language.escapes, partition=language.partition):
+        raise Refused(Reason.SCOPE_NOT_VENDABLE, f"{shut!r} has a folder with the name of what is denied")
     return policy
 
 

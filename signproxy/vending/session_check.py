@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel
-from signproxy.vending.session_policy_match import Pattern, PolicyUnclear, Statement, open_actions, read_policy
+from signproxy.vending.session_policy_match import Pattern, PolicyUnclear, Statement, allowed, open_actions, read_policy
 from signproxy.vending.vended import VendAccess, VendScope
 
 _READS = frozenset({"s3:getobject", "s3:getobjectversion", "s3:getobjecttagging"})
@@ -60,6 +60,20 @@ def excess(policy: str, scope: VendScope, *, escapes: bool, partition: str, keys
     if not any(_keeps_from_sts(statement) for statement in statements):
         return "that it asks for a further session, which would have no policy"
     return next(_open_metadata(statements, scope, f"arn:{partition}:s3:::"), "")
+
+
+def closed(policy: str, scope: VendScope, *, escapes: bool, partition: str) -> str:
+    """Return a location of the table whose files its own session policy closes, or nothing.
+
+    A folder may be called as what is denied: `a.metadata.json`, or `..a` on stores that might resolve it.
+    """
+    statements = read_policy(policy, escapes=escapes)
+    sealed = scope.metadata_locations if scope.metadata is MetadataLevel.SEALED else ()
+    for place in scope.locations:
+        key = f"arn:{partition}:s3:::{place.bucket}/{place.path}/data/00000-0.parquet"
+        if place not in sealed and not allowed(statements, "s3:GetObject", key):
+            return str(place)
+    return ""
 
 
 def _keeps_from_sts(statement: Statement) -> bool:

@@ -281,6 +281,12 @@ async def test_a_policy_that_says_more_is_never_asked_for(
     assert "says more than was decided" in capfd.readouterr().err
 
 
+async def test_a_metadata_path_of_its_own_may_be_sealed(rig: Rig) -> None:
+    """That it is closed is what was asked for."""
+    sealed = scope("lake/wh/t1", "cold/m/t1", metadata=MetadataLevel.SEALED, metadata_places=("cold/m/t1",))
+    assert await rig.number(sealed) == 1
+
+
 async def test_a_place_that_is_shared_gets_no_keys_even_if_some_are_kept(rig: Rig) -> None:
     """A table that came since is asked for its consent by a signature, and cannot be by keys."""
     others = Alone()
@@ -330,6 +336,9 @@ async def test_a_storage_without_a_service_has_no_keys(rig: Rig) -> None:
     (
         (scope("weed/"), Reason.SCOPE_NOT_VENDABLE),
         (scope("lake/wh/t*"), Reason.SCOPE_NOT_VENDABLE),
+        (scope("lake/wh/..t"), Reason.SCOPE_NOT_VENDABLE),
+        (scope("lake/wh/v1.metadata.json"), Reason.SCOPE_NOT_VENDABLE),
+        (scope("lake/wh/t1", "lake/wh/.metadata.json/t1"), Reason.SCOPE_NOT_VENDABLE),
         (scope(*[f"lake/{'x' * 60}/{number}" for number in range(20)]), Reason.SCOPE_TOO_LARGE),
     ),
 )

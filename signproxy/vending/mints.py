@@ -91,6 +91,11 @@ class SessionVendor:
         self._under_way: dict[_Key, asyncio.Task[VendedKeys]] = {}
         self._swept = 0.0
 
+    @property
+    def storages(self) -> frozenset[str]:
+        """The storages that have sessions."""
+        return frozenset(self._services)
+
     def __len__(self) -> int:
         """Return how many sessions are kept."""
         return len(self._minted)

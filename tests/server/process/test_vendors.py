@@ -77,6 +77,7 @@ async def test_a_storage_without_a_role_has_no_sessions() -> None:
         with pytest.raises(Refused) as caught:
             await vendor.vend(scope(storage="other"))
         assert caught.value.reason is Reason.SCOPE_NOT_VENDABLE
+        assert vendor.storages == ({"lake"} if given.storages["lake"].sts.role else set())
         # Bound to no credentials here; that is asked only where there is a role.
         with pytest.raises(Refused) as caught:
             await vendor.vend(scope())

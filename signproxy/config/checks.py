@@ -11,6 +11,7 @@ from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.s3_checks import in_flight_faults, s3_faults
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
 from signproxy.config.storage import MIN_VENDED_SECONDS, CredentialsSettings, StorageBinding, Vend, source_faults
+from signproxy.config.sts import sts_faults
 from signproxy.config.upstream_checks import upstream_faults
 from signproxy.documents import child, path_of
 from signproxy.errors import nearest
@@ -29,6 +30,7 @@ def contradictions_in(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from source_faults(settings.credentials.providers)
     for name, binding in settings.storages.items():
         yield from _binding(path_of("storages", name), binding, settings.credentials, settings.s3)
+        yield from sts_faults(path_of("storages", name, "sts"), binding.sts)
     yield from upstream_faults(settings.upstreams)
     if settings.sightings.file and not settings.context.secret_files:
         yield "sightings.file", "needs context.secret_files: sealed with a secret that ends with the process it is lost"
@@ -176,8 +178,8 @@ def _binding(
 
 
 def _vend(path: str, binding: StorageBinding, s3: S3Settings) -> Iterator[tuple[str, str]]:
-    if binding.vend is Vend.STS:
-        yield path, "keys of the store's STS are not handed out by this version; `issued` are"
+    if binding.vend is Vend.STS and not binding.sts.role:
+        yield path, f"a session is made of a role; set {path.removesuffix('vend')}sts.role"
     elif binding.vend is Vend.ISSUED and (not s3.enabled or S3Identity.EMULATED not in s3.identities):
         yield path, "issued keys are good at the S3 listener alone; set s3.enabled, with `emulated` among s3.identities"
     elif binding.vend is Vend.ISSUED and not s3.client_url:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from signproxy.config.fields import Text
+from signproxy.config.sts import StsSettings
 from signproxy.documents import path_of
 from signproxy.errors import nearest
 
@@ -84,10 +85,10 @@ class StorageBinding(msgspec.Struct, frozen=True):
     """Buckets that are signed with another provider."""
     vend: Vend | None = None
     """How callers get keys for a table, where the policy's `delegation` offers them: `issued` by signproxy, which are
-    good at its S3 listener alone, for stores without STS; or by the store's `sts`. Left out: no keys."""
+    good at its S3 listener alone, for stores without STS; or sessions of the store's `sts`. Left out: no keys."""
     vend_seconds: Annotated[int, Meta(ge=MIN_VENDED_SECONDS, le=12 * 3_600)] = 3_600
-    """The longest life of such keys. They never outlive the caller's token; issued ones also end with
-    `s3.keys.max_seconds`."""
+    """The longest life of issued keys. They never outlive the caller's token, and end with `s3.keys.max_seconds`."""
+    sts: StsSettings = StsSettings()
     accept_unchecked_headers: bool = False
     """Sign writes although the store takes unsigned `x-amz-*` headers, with which a client can turn a signed write into
     a copy of any object that the keys can read."""

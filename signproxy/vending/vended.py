@@ -26,6 +26,9 @@ class OtherPlaces(Protocol):
     def meets(self, location: Location) -> str:
         """Return the name of another table or volume with a place inside a location or around it, or nothing."""
 
+    def resembles(self, location: Location) -> str:
+        """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing."""
+
 
 class VendScope(msgspec.Struct, frozen=True, kw_only=True):
     """How far vended keys reach, as it was decided; `vending.scope.scope_of` makes it of a table."""

@@ -19,9 +19,9 @@ from signproxy.gate.request import AskedFor
 from signproxy.gate.vendable import Vendable
 from signproxy.identity.emulated import EmulatedKeys
 from signproxy.model import Ceiling, KeyScope, Principal, Subject
-from signproxy.policy.location import Location
-from signproxy.policy.table import Place, Table
-from signproxy.vending.vended import OtherPlaces, VendAccess, VendedKeys, Vendor, VendScope
+from signproxy.policy.table import MetadataLevel, Table
+from signproxy.vending.scope import CatalogPlaces, KnownPlaces, VendCaller, scope_of
+from signproxy.vending.vended import VendAccess, VendedKeys, Vendor, VendScope
 
 HINT = 4
 """Last characters of an access key id that the audit keeps."""
@@ -45,11 +45,15 @@ class Issuing(NamedTuple):
 
 
 class Minting(NamedTuple):
-    """Has the stores make keys."""
+    """Has the session services of stores make keys."""
 
-    vendors: Mapping[str, Vendor]
-    """By storage."""
-    others: OtherPlaces
+    vendor: Vendor
+    storages: frozenset[str]
+    """Those of which the settings say that it shall."""
+    known: KnownPlaces
+    """The places of the tables that upstreams told of."""
+    bound: frozenset[str]
+    """The storages whose keys never outlive the token of their caller."""
 
 
 class Vended(NamedTuple):
@@ -84,8 +88,8 @@ class Vending(NamedTuple):
         if issuing is not None and storage in issuing.seconds:
             kind, keys = "issued", _issued(issuing, vendable, caller, bearer, now)
             store = store.through(issuing.listener)
-        elif minting is not None and storage in minting.vendors:
-            kind, keys = "sts", await minting.vendors[storage].vend(_scope(minting, vendable, access, caller, event_id))
+        elif minting is not None and storage in minting.storages:
+            kind, keys = "sts", await minting.vendor.vend(_scope(minting, vendable, access, caller, event_id, now))
         else:
             raise Refused(Reason.VEND_OFF, f"storages.{storage}.vend is not set")
         credential = self._told(keys, vendable, store)
@@ -129,25 +133,15 @@ def _issued(issuing: Issuing, vendable: Vendable, caller: Principal, bearer: str
     )
 
 
-def _scope(minting: Minting, vendable: Vendable, access: VendAccess, caller: Principal, event_id: str) -> VendScope:
-    settings = vendable.table.settings
-    return VendScope(
-        storage=settings.storage,
-        locations=tuple(map(_location, vendable.table.places)),
-        access=access,
-        metadata=vendable.keys.metadata,
-        metadata_locations=tuple(map(_location, vendable.table.metadata_places)),
-        others=minting.others,
-        principal=caller.name,
-        policy_epoch=vendable.epoch,
-        event_id=event_id,
-        overwrite=settings.overwrite,
-        latest=caller.expires_at,
-    )
-
-
-def _location(place: Place) -> Location:
-    return Location(place.bucket, place.prefix.removesuffix("/"))
+def _scope(
+    minting: Minting, vendable: Vendable, access: VendAccess, caller: Principal, event_id: str, now: float
+) -> VendScope:
+    table, catalog = vendable.table, vendable.catalog
+    opened = vendable.keys.metadata is MetadataLevel.OPEN is not table.metadata
+    bound = table.settings.storage in minting.bound
+    asks = VendCaller(caller, vendable.epoch, event_id, full_metadata=opened, never_beyond_token=bound)
+    known = None if catalog.learning is None else minting.known
+    return scope_of(table, access, asks, CatalogPlaces(catalog, table, known, now))
 
 
 def _handed(keys: VendedKeys, table: Table, access: VendAccess, kind: str) -> HandedOut:

@@ -257,7 +257,8 @@ _BOUND = (
             "vend: issued",
             "clients renew without pause what lives for less than 360 s; raise s3.keys.max_seconds",
         ),
-        ("enabled: true", "vend: sts", "keys of the store's STS are not handed out by this version; `issued` are"),
+        ("enabled: true", "vend: sts", "a session is made of a role; set storages.main.sts.role"),
+        ("enabled: false", "vend: sts, sts: {role: 'arn:aws:iam::123456789012:role/lake'}", ""),
         (
             "enabled: false",
             "vend: issued",

@@ -319,29 +319,22 @@ class Mint:
         self.asked.append(scope)
         if self.refuses is not None:
             raise self.refuses
-        assert scope.latest is not None
         return VendedKeys(
             access_key_id="ASIAEXAMPLE00000MINT",
             secret_access_key="minted",
             session_token="minted-token",
-            expires_at=min(scope.latest, time.time() + 900),
+            expires_at=time.time() + 900,
             session_name="sp-writer-1",
             policy_digest="d" * 64,
         )
-
-
-class NoOthers:
-    """An inventory of one table."""
-
-    def meets(self, _location: Location) -> str:
-        return ""
 
 
 def minting(server: Vended, mint: Mint) -> None:
     """Have the store's STS make the keys."""
     rooms = server.product.house.rooms
     vend = rooms.api.vending
-    made = vend.vending._replace(issuing=None, minting=Minting({"main": mint}, NoOthers()))
+    known = server.product.catalogs.learned
+    made = vend.vending._replace(issuing=None, minting=Minting(mint, frozenset({"main"}), known, frozenset({"main"})))
     server.product.house.swap(rooms._replace(api=rooms.api._replace(vending=vend._replace(vending=made))))
 
 

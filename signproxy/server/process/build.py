@@ -27,7 +27,7 @@ from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.server.process.issuers import issuers_of, static_tokens_of
 from signproxy.server.process.seals import Seals
-from signproxy.vending.vending import Issuing, Vending
+from signproxy.vending.vending import Issuing
 
 _BUILT_IN_CLASSES = {
     "static": f"{BUILT_IN}.static:StaticProvider",
@@ -115,16 +115,15 @@ def emulated_keys(settings: S3Settings, seals: Seals, authenticator: Authenticat
     return EmulatedKeys(seals.s3_keys, seals.s3_secrets, authenticator, settings.keys.max_seconds)
 
 
-def vending_of(settings: Settings, keys: EmulatedKeys | None) -> Vending:
-    """Return what hands out keys for tables; where no storage has any made, it refuses each request by name."""
+def issuing_of(settings: Settings, keys: EmulatedKeys | None) -> Issuing | None:
+    """Return what issues keys for tables; None where no storage has its keys issued."""
     most = float(settings.s3.keys.max_seconds)
     issued = {
         name: min(float(binding.vend_seconds), most)
         for name, binding in settings.storages.items()
         if binding.vend is Vend.ISSUED
     }
-    issuing = None if keys is None or not issued else Issuing(keys, settings.s3.client_url, issued)
-    return Vending(settings.advertised_url, issuing)
+    return None if keys is None or not issued else Issuing(keys, settings.s3.client_url, issued)
 
 
 def s3_callers(

@@ -18,13 +18,15 @@ from signproxy.inventory.resolver import PolicyResolver, TableResolver
 from signproxy.policy.state import PolicyState
 from signproxy.sealing import SealingSecret
 from signproxy.server.api.key_way import KeyRooms
-from signproxy.server.process.build import emulated_keys, vending_of
+from signproxy.server.process.build import emulated_keys, issuing_of
 from signproxy.server.process.catalogs import Catalogs
 from signproxy.server.process.generation import Generation
+from signproxy.server.process.vendors import minting_of
 from signproxy.signing.sign import RequestSigner
 from signproxy.signing.sign_way import SigningRooms
 from signproxy.signing.steering import Steering
 from signproxy.vending.vend_way import VendRooms
+from signproxy.vending.vending import Vending
 
 if TYPE_CHECKING:
     from signproxy.server.s3.s3_way import S3Rooms
@@ -94,7 +96,8 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
     accepted = settings.accepted_unsafe, settings.accepted_unhashed
     gate = Gate(process.state, process.resolver, *accepted, process.catalogs.resolver)
     keys = emulated_keys(settings.s3, seals, authenticator)
-    vending = vending_of(settings, keys)
+    minting = minting_of(settings, generation.state, process.credentials, process.catalogs.learned)
+    vending = Vending(settings.advertised_url, issuing_of(settings, keys), minting)
     facade = process.catalogs.facade(settings, seals, gate, vending)
     api = ApiRooms(
         gate,

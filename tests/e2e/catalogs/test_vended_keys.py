@@ -56,7 +56,7 @@ def lakehouse(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield running
 
 
-def _properties(lakehouse: Lakehouse, user: str) -> dict[str, str]:
+def properties(lakehouse: Lakehouse, user: str) -> dict[str, str]:
     """Return what a catalog is told by a user who has heard of no store, and of no keys."""
     return {
         "uri": f"{lakehouse.rig.url}/catalogs/{CATALOG}",
@@ -68,7 +68,7 @@ def _properties(lakehouse: Lakehouse, user: str) -> dict[str, str]:
 def _java(lakehouse: Lakehouse, home: Path, version: str, namespace: str, **more: Any) -> Run:
     asked: dict[str, Any] = {"cities": CITIES, "namespace": namespace, **more}
     for name, user in (("writer", WRITER), ("planner", WRITER), ("reader", ANALYST)):
-        asked[name] = {**_properties(lakehouse, user), "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+        asked[name] = {**properties(lakehouse, user), "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
     asked["planner"] |= ASKED_OF_THE_CATALOG
     command = (install.java(), "-Xmx512m", "-cp", maven.compiled(DRIVER, install.jars(version)), "CatalogDriver")
     return lakehouse.rig.run(command, home, stdin=json.dumps(asked).encode(), timeout=CLIENT_TIMEOUT)
@@ -102,7 +102,7 @@ def test_pyiceberg_works_with_the_keys_that_come_with_a_table(
     """It asks for nothing else unless it is told to, and stores without STS gave it nothing."""
     before = len(lakehouse.rig.served.events())
     asked = {
-        name: {"type": "rest", **_properties(lakehouse, user)}
+        name: {"type": "rest", **properties(lakehouse, user)}
         for name, user in (("writer", WRITER), ("reader", ANALYST))
     }
     run = lakehouse.rig.run(

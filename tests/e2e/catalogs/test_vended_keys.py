@@ -65,7 +65,7 @@ def properties(lakehouse: Lakehouse, user: str) -> dict[str, str]:
     }
 
 
-def _java(lakehouse: Lakehouse, home: Path, version: str, namespace: str, **more: Any) -> Run:
+def java(lakehouse: Lakehouse, home: Path, version: str, namespace: str, **more: Any) -> Run:
     asked: dict[str, Any] = {"cities": CITIES, "namespace": namespace, **more}
     for name, user in (("writer", WRITER), ("planner", WRITER), ("reader", ANALYST)):
         asked[name] = {**properties(lakehouse, user), "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
@@ -146,7 +146,7 @@ def test_iceberg_java_works_with_the_keys_that_come_with_a_table(
 ) -> None:
     """Spark, Flink and Kafka Connect do to tables what this library does, in transactions and out of them."""
     before = len(lakehouse.rig.served.events())
-    run = _java(lakehouse, tmp_path, version, JAVA_NAMESPACES[version])
+    run = java(lakehouse, tmp_path, version, JAVA_NAMESPACES[version])
     events = lakehouse.rig.served.events()[before:]
     for operation, step, expected in STEPS:
         if step == PLANNED and version != NEWEST:
@@ -166,7 +166,7 @@ def test_iceberg_java_works_with_the_keys_that_come_with_a_table(
 def test_iceberg_java_refreshes_its_keys_by_itself(lakehouse: Lakehouse, matrix: Matrix, tmp_path: Path) -> None:
     """A job that is longer than its keys live would fail in its middle, as jobs on other catalogs do."""
     before = len(lakehouse.rig.served.events())
-    run = _java(lakehouse, tmp_path, NEWEST, LASTING, seconds=WORK)
+    run = java(lakehouse, tmp_path, NEWEST, LASTING, seconds=WORK)
     events = lakehouse.rig.served.events()[before:]
     with matrix.row(_row(lakehouse, "Iceberg Java", NEWEST, f"{WORK} s of work with keys that live {LIFE} s")):
         told = run.value("lasting")

@@ -13,13 +13,14 @@ from tests.e2e.catalogs import ICEBERG_FIXTURE
 from tests.e2e.catalogs.authority import IDP
 from tests.e2e.catalogs.lakehouse import ANALYST, WRITER, Lakehouse, Plan, run_lakehouse
 from tests.e2e.catalogs.namespaces import CATALOG, READABLE
-from tests.e2e.catalogs.test_vended_keys import PYICEBERG_DRIVER, properties
+from tests.e2e.catalogs.test_iceberg_java_tables import STEPS
+from tests.e2e.catalogs.test_vended_keys import NEWEST, PYICEBERG_DRIVER, java, properties
 from tests.e2e.clients import install
 from tests.e2e.clients.drive import CLIENT_TIMEOUT
 from tests.e2e.matrix import Matrix, Outcome, Row
 from tests.e2e.vending import store
 
-NAMESPACE = "sessions"
+NAMESPACE, JAVA_NAMESPACE = "sessions", "java_sessions"
 WAY = "through the facade to the Iceberg REST fixture, with sessions of the store's STS"
 
 
@@ -28,7 +29,7 @@ def lakehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
     """A facade that hands out sessions of a store that enforces their policies."""
     directory = tmp_path_factory.mktemp("sessions")
     (directory / "store").mkdir()
-    plan = Plan(ICEBERG_FIXTURE, (NAMESPACE,), (), readable=READABLE, delegation=("vended-credentials",))
+    plan = Plan(ICEBERG_FIXTURE, (NAMESPACE, JAVA_NAMESPACE), (), readable=READABLE, delegation=("vended-credentials",))
     with store.run(directory / "store") as running:
         sts = {"role": store.ROLE, "endpoint": running.store.origin, "duration_seconds": 900}
         binding = {"vend": "sts", "sts": sts}
@@ -84,3 +85,20 @@ def test_pyiceberg_works_with_sessions_that_come_with_a_table(
         event["access_key_id"] for event in vended
     }
     assert not [event for event in events if event["kind"] in ("sign", "forward") and event["decision"] == "allow"]
+
+
+def test_iceberg_java_works_with_sessions_that_come_with_a_table(
+    lakehouse: Lakehouse, matrix: Matrix, tmp_path: Path
+) -> None:
+    """Spark, Flink and Kafka Connect do to tables what this library does, in transactions and out of them."""
+    run, store = java(lakehouse, tmp_path, NEWEST, JAVA_NAMESPACE), lakehouse.rig.store
+
+    def row(operation: str) -> Row:
+        return Row("Iceberg Java", NEWEST, store.name, store.version, operation, way=WAY)
+
+    for operation, step, expected in STEPS:
+        with matrix.row(row(operation)):
+            assert run.value(step) == expected, (step, run.outcomes[step])
+    with matrix.row(row("append of a user who may only read")._replace(outcome=Outcome.STORE_REFUSES)):
+        assert run.error("reader: append")
+    assert not run.events, "something was signed remotely"

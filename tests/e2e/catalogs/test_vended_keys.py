@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from signproxy.cli.clients import Mode
 from tests.e2e.catalogs import ICEBERG_FIXTURE
+from tests.e2e.catalogs import install as readers
 from tests.e2e.catalogs.authority import IDP
 from tests.e2e.catalogs.lakehouse import ANALYST, WRITER, Lakehouse, Plan, run_lakehouse
 from tests.e2e.catalogs.namespaces import CATALOG, JAVA, READABLE
@@ -29,6 +31,8 @@ PYICEBERG = "vended_py"
 LASTING = "vended_lasting"
 JAVA_NAMESPACES = {version: f"vended_{namespace}" for version, namespace in JAVA.items()}
 NEWEST = next(iter(JAVA))
+READERS = "vended_readers"
+READERS_DRIVER = Path(__file__).parent / "vended_readers_driver.py"
 PYICEBERG_DRIVER = Path(__file__).parent / "vended_driver.py"
 WAY = "through the facade to the Iceberg REST fixture, with vended keys, and through the S3 listener"
 
@@ -42,7 +46,7 @@ WORK = 200
 def lakehouse(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
     """A facade that hands out short-lived keys, and takes them at an S3 listener."""
     (port,) = free_ports(1)
-    namespaces = (PYICEBERG, LASTING, *JAVA_NAMESPACES.values())
+    namespaces = (PYICEBERG, READERS, LASTING, *JAVA_NAMESPACES.values())
     plan = Plan(ICEBERG_FIXTURE, namespaces, (), readable=READABLE, delegation=("remote-signing", "vended-credentials"))
     with run_lakehouse(
         tmp_path_factory.mktemp("vended"),
@@ -138,6 +142,41 @@ def test_pyiceberg_works_with_the_keys_that_come_with_a_table(
             assert run.error(step), run.outcomes
             assert reason in {event["reason"] for event in events}, (step, run.outcomes[step])
     _check_trail(lakehouse, run, events)
+
+
+def test_native_readers_work_with_the_keys_that_come_with_a_table(
+    lakehouse: Lakehouse, matrix: Matrix, tmp_path: Path
+) -> None:
+    """They cannot have requests signed, and each had to be given a key by hand."""
+    rig = lakehouse.rig
+    before = len(rig.served.events())
+    asked = {"properties": _properties(lakehouse, WRITER), "namespace": READERS, "table": READABLE}
+    content = json.dumps(asked).encode()
+    run = rig.run((str(readers.readers()), str(READERS_DRIVER)), tmp_path, stdin=content, timeout=CLIENT_TIMEOUT)
+    for client, version, operation, expected in (
+        ("DuckDB iceberg", readers.DUCKDB_VERSION, "attach, create, insert, delete, select", [[1, "a"], [3, "c"]]),
+        ("Polars", readers.POLARS_VERSION, "scan_iceberg", [1, 2, 3]),
+        ("Daft", readers.DAFT_VERSION, "read_iceberg", [1, 2, 3]),
+    ):
+        with matrix.row(_row(lakehouse, client, version, operation)):
+            assert run.value(client) == expected
+    for client, version, program in (
+        ("iceberg-go", readers.ICEBERG_GO_VERSION, readers.iceberg_go()),
+        ("iceberg-rust", readers.ICEBERG_RUST_VERSION, readers.iceberg_rust()),
+    ):
+        with matrix.row(_row(lakehouse, client, version, "scan")):
+            done = subprocess.run(
+                (str(program),),
+                input=content,
+                env=rig.environment(tmp_path, {}),
+                cwd=tmp_path,
+                capture_output=True,
+                timeout=CLIENT_TIMEOUT,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr.decode()[-2000:]
+            assert json.loads(done.stdout) == 3
+    _check_trail(lakehouse, run, rig.served.events()[before:])
 
 
 @pytest.mark.parametrize("version", JAVA)

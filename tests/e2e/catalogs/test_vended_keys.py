@@ -150,7 +150,7 @@ def test_native_readers_work_with_the_keys_that_come_with_a_table(
     """They cannot have requests signed, and each had to be given a key by hand."""
     rig = lakehouse.rig
     before = len(rig.served.events())
-    asked = {"properties": _properties(lakehouse, WRITER), "namespace": READERS, "table": READABLE}
+    asked = {"properties": properties(lakehouse, WRITER), "namespace": READERS, "table": READABLE}
     content = json.dumps(asked).encode()
     run = rig.run((str(readers.readers()), str(READERS_DRIVER)), tmp_path, stdin=content, timeout=CLIENT_TIMEOUT)
     for client, version, operation, expected in (

@@ -11,7 +11,8 @@ from signproxy.errors import Reason, Refused
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.s3.storage import OptIns, Storage, StorageKind
-from signproxy.vending.session_policy import MAX_CHARACTERS, PolicyLanguage, language_of, session_policy
+from signproxy.vending.policy_language import PolicyLanguage, language_of
+from signproxy.vending.session_policy import MAX_CHARACTERS, session_policy
 from signproxy.vending.vended import VendScope
 from tests.vending.scopes import AMAZON, AWS_LANGUAGE, COMPATIBLE, PLAIN, READ_WRITE, at, scope, storage_with
 

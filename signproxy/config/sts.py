@@ -54,6 +54,9 @@ class StsSettings(msgspec.Struct, frozen=True):
     policy_case: bool = False
     """The store is not Amazon's, and tells capital from small letters in policies. Without, tables get no keys whose
     locations differ from those of another table by that alone: SeaweedFS would open both."""
+    policy_denies_sts: bool = True
+    """Deny `sts:*` in each session policy: a session of SeaweedFS could ask for another without one. `false` is for
+    stores that take no policy with such an action and give sessions none, as MinIO."""
 
 
 def sts_faults(path: str, sts: StsSettings) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.telemetry.log import get_logger
 from signproxy.vending.session_check import closed, excess
-from signproxy.vending.session_policy import key_arn, language_of, session_policy
+from signproxy.vending.session_policy import key_arn, session_policy
 from signproxy.vending.sts import SessionService, SessionWanted
 from signproxy.vending.vended import VendAccess, VendedKeys, VendScope
 
@@ -204,8 +204,7 @@ def _key_of(scope: VendScope) -> _Key:
 
 def _proved(scope: VendScope, service: SessionService) -> str:
     """Return the session policy of a scope once it is proved to say no more. Raise Refused."""
-    storage = service.source.storage
-    language = language_of(storage, escapes=service.source.escapes, tells_case=service.source.tells_case)
+    storage, language = service.source.storage, service.source.language
     if not language.tells_case:
         for location in scope.locations:
             if other := scope.others.resembles(location):
@@ -213,11 +212,11 @@ def _proved(scope: VendScope, service: SessionService) -> str:
                 raise Refused(Reason.SCOPE_NOT_VENDABLE, detail)
     policy = session_policy(scope, storage, language)
     keys: Iterable[str] = filter(key_arn, storage.opt_ins.kms_keys)
-    beyond = excess(policy, scope, escapes=language.escapes, partition=language.partition, keys=keys)
+    beyond = excess(policy, scope, language, keys)
     if beyond:
         _log.error("a session policy says more than was decided", beyond=beyond, policy=policy)
         raise Refused(Reason.SESSION_UNPROVED, f"the session policy allows {beyond}")
-    if shut := closed(policy, scope, escapes=language.escapes, partition=language.partition):
+    if shut := closed(policy, scope, language):
         raise Refused(Reason.SCOPE_NOT_VENDABLE, f"{shut!r} has a folder with the name of what is denied")
     return policy
 

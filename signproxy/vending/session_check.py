@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel
+from signproxy.vending.policy_language import PolicyLanguage
 from signproxy.vending.session_policy_match import Pattern, PolicyUnclear, Statement, allowed, open_actions, read_policy
 from signproxy.vending.vended import VendAccess, VendScope
 
@@ -42,35 +43,35 @@ _METADATA_FILES = (
 )
 
 
-def excess(policy: str, scope: VendScope, *, escapes: bool, partition: str, keys: Iterable[str] = ()) -> str:
+def excess(policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterable[str] = ()) -> str:
     """Return what a session policy allows beyond its scope, in words for the operator; nothing where that is nothing.
 
     `keys` are the KMS keys that the storage names.
     """
     try:
-        statements = read_policy(policy, escapes=escapes)
+        statements = read_policy(policy, escapes=language.escapes)
     except PolicyUnclear as unclear:
         return f"not understood: {unclear}"
-    names = frozenset(keys)
+    names, arn = frozenset(keys), f"arn:{language.partition}:s3:::"
     for statement in statements:
         if statement.allows:
-            problem = _beyond(statement, scope, f"arn:{partition}:s3:::", names)
+            problem = _beyond(statement, scope, arn, names)
             if problem:
                 return problem
-    if not any(_keeps_from_sts(statement) for statement in statements):
+    if language.denies_sessions and not any(_keeps_from_sts(statement) for statement in statements):
         return "that it asks for a further session, which would have no policy"
-    return next(_open_metadata(statements, scope, f"arn:{partition}:s3:::"), "")
+    return next(_open_metadata(statements, scope, arn), "")
 
 
-def closed(policy: str, scope: VendScope, *, escapes: bool, partition: str) -> str:
+def closed(policy: str, scope: VendScope, language: PolicyLanguage) -> str:
     """Return a location of the table whose files its own session policy closes, or nothing.
 
     A folder may be called as what is denied: `a.metadata.json`, or `..a` on stores that might resolve it.
     """
-    statements = read_policy(policy, escapes=escapes)
+    statements = read_policy(policy, escapes=language.escapes)
     sealed = scope.metadata_locations if scope.metadata is MetadataLevel.SEALED else ()
     for place in scope.locations:
-        key = f"arn:{partition}:s3:::{place.bucket}/{place.path}/data/00000-0.parquet"
+        key = f"arn:{language.partition}:s3:::{place.bucket}/{place.path}/data/00000-0.parquet"
         if place not in sealed and not allowed(statements, "s3:GetObject", key):
             return str(place)
     return ""

@@ -3,7 +3,7 @@
     Allow   the actions on objects     arn:…:::bucket/<location>/*       every location ends with a slash
     Allow   lists                      arn:…:::bucket, s3:prefix like <location>/*
     Allow   the KMS keys               only those that the storage names, only through S3
-    Deny    further sessions           SeaweedFS would give one of the whole role to a session that may do nothing of it
+    Deny    further sessions           a store may give one of the whole role to a session that may do nothing of it
     Deny    metadata                   what `policy.metadata` refuses
     Deny    other spellings of a key   where the store does not keep keys as they are
 
@@ -18,13 +18,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from signproxy.errors import Reason, Refused
 from signproxy.policy.location import Location, bucket_problem
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.s3.key import check_key
-from signproxy.s3.storage import Storage, StorageKind
+from signproxy.s3.storage import Storage
+from signproxy.vending.policy_language import PolicyLanguage
 from signproxy.vending.vended import VendAccess, VendScope
 
 MAX_CHARACTERS = 2048
@@ -43,27 +42,6 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _OTHER_SPELLINGS = ("/..*", "//*", "/./*")
 
 
-class PolicyLanguage(msgspec.Struct, frozen=True):
-    """What a store makes of a policy."""
-
-    partition: str = "aws"
-    escapes: bool = True
-    """It knows `${*}`, `${?}` and `${$}`. SeaweedFS and MinIO do not: they would refuse what stands there escaped, and
-    take what does not for a pattern."""
-    tells_case: bool = True
-    """It tells capital from small letters. To SeaweedFS a policy for `t1` is one for `T1` too."""
-
-
-def language_of(storage: Storage, *, escapes: bool = False, tells_case: bool = False) -> PolicyLanguage:
-    """Return the language of a storage; the rest is the operator's word for a store that is not Amazon's."""
-    if storage.kind is not StorageKind.AWS:
-        return PolicyLanguage(escapes=escapes, tells_case=tells_case)
-    for start, partition in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov")):
-        if storage.region.startswith(start):
-            return PolicyLanguage(partition)
-    return PolicyLanguage()
-
-
 def session_policy(scope: VendScope, storage: Storage, language: PolicyLanguage) -> str:
     """Return the policy as compact JSON. Raise Refused with SCOPE_NOT_VENDABLE or SCOPE_TOO_LARGE."""
     if scope.access is VendAccess.READ_WRITE and scope.overwrite is Overwrite.FORBID:
@@ -80,7 +58,7 @@ def session_policy(scope: VendScope, storage: Storage, language: PolicyLanguage)
         # A list from the top would show what is sealed.
         statements += _lists(locations, arn, storage)
     statements += _keys(scope, storage)
-    statements += _denials(scope, storage, arn)
+    statements += _denials(scope, storage, language)
     text = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
     if len(text) > MAX_CHARACTERS:
         detail = f"{len(text)} characters for {len(locations)} locations; a session policy has {MAX_CHARACTERS}"
@@ -160,8 +138,10 @@ def key_arn(name: str) -> bool:
     return re.fullmatch(r"arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+", name, re.ASCII) is not None
 
 
-def _denials(scope: VendScope, storage: Storage, arn: str) -> Iterator[dict[str, object]]:
-    yield {"Effect": "Deny", "Action": ["sts:*"], "Resource": ["*"]}
+def _denials(scope: VendScope, storage: Storage, language: PolicyLanguage) -> Iterator[dict[str, object]]:
+    arn = f"arn:{language.partition}:s3:::"
+    if language.denies_sessions:
+        yield {"Effect": "Deny", "Action": ["sts:*"], "Resource": ["*"]}
     closed: list[str] = []
     kept: list[str] = []
     if scope.metadata is not MetadataLevel.OPEN:

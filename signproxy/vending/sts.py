@@ -21,6 +21,7 @@ from signproxy.credentials.threads import Threads
 from signproxy.errors import Reason, Refused
 from signproxy.s3.storage import Storage, StorageKind
 from signproxy.telemetry.log import get_logger
+from signproxy.vending.policy_language import PolicyLanguage
 from signproxy.vending.vended import VendedKeys
 
 if TYPE_CHECKING:
@@ -71,10 +72,8 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[tuple[str, str], ...] = ()
     source_identity: bool = False
     """Name the caller as the source identity, which the store's own log keeps over chains of roles."""
-    escapes: bool = False
-    """The store is not Amazon's, and knows `${*}` in a policy all the same."""
-    tells_case: bool = False
-    """The store is not Amazon's, and tells `t1` from `T1` in a policy all the same."""
+    language: PolicyLanguage = PolicyLanguage()
+    """What the store makes of a session policy."""
 
     def __repr__(self) -> str:
         # Without the external id: it is what keeps a stranger from using the role through us.

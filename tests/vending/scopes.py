@@ -5,14 +5,14 @@ from __future__ import annotations
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.s3.storage import OptIns, Storage, StorageKind, aws_endpoints
-from signproxy.vending.session_policy import PolicyLanguage, language_of
+from signproxy.vending.policy_language import language_of
 from signproxy.vending.vended import VendAccess, VendScope
 
 REGION = "eu-west-1"
 AMAZON = Storage("lake", StorageKind.AWS, REGION, ("lake", "cold"), aws_endpoints(REGION), literal_keys=True)
 COMPATIBLE = Storage("weed", StorageKind.S3_COMPATIBLE, REGION, ("lake", "cold"), ())
 AWS_LANGUAGE = language_of(AMAZON)
-PLAIN = PolicyLanguage(escapes=False)
+PLAIN = language_of(COMPATIBLE)
 
 READ, READ_WRITE = VendAccess.READ, VendAccess.READ_WRITE
 EVENT = "01KA0000000000000000000001"

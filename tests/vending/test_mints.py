@@ -13,9 +13,10 @@ from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.vending import mints
 from signproxy.vending import session_policy as writer
 from signproxy.vending.mints import SessionVendor
+from signproxy.vending.policy_language import language_of
 from signproxy.vending.sts import SessionService, SessionSource, SessionWanted
 from signproxy.vending.vended import VendedKeys, VendScope
-from tests.vending.scopes import AMAZON, COMPATIBLE, READ_WRITE, Alone, scope
+from tests.vending.scopes import AMAZON, COMPATIBLE, PLAIN, READ_WRITE, Alone, scope
 from tests.vending.services import ROLE, Own
 from tests.waiting import until
 
@@ -305,7 +306,10 @@ async def test_a_neighbour_by_case_alone_keeps_keys_from_a_store_that_ignores_ca
 ) -> None:
     """Amazon's store is never asked about it; of another one the operator can say that it tells them apart."""
     others = OtherCase()
-    service = Answers(lambda: rig.now, SessionSource(storage=COMPATIBLE, role=ROLE, tells_case=tells_case))
+    service = Answers(
+        lambda: rig.now,
+        SessionSource(storage=COMPATIBLE, role=ROLE, language=language_of(COMPATIBLE, tells_case=tells_case)),
+    )
     vendor = SessionVendor({"lake": service}, clock=lambda: rig.now)
     if tells_case:
         await vendor.vend(scope(others=others))
@@ -344,7 +348,7 @@ async def test_a_storage_without_a_service_has_no_keys(rig: Rig) -> None:
 )
 async def test_what_no_policy_says_costs_no_question(rig: Rig, asked: VendScope, reason: Reason) -> None:
     """And is no fault that an operator is woken for."""
-    service = Answers(lambda: rig.now, SessionSource(storage=COMPATIBLE, role=ROLE))
+    service = Answers(lambda: rig.now, SessionSource(storage=COMPATIBLE, role=ROLE, language=PLAIN))
     vendor = SessionVendor({"lake": service}, clock=lambda: rig.now)
     with pytest.raises(Refused) as caught:
         await vendor.vend(asked)

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from signproxy.errors import Reason, Refused
-from signproxy.model import KeyScope, Principal, VolumeId
-from signproxy.policy.catalog import Catalog, Overlap
+from signproxy.model import KeyScope, Principal, TableId, VolumeId
+from signproxy.policy.catalog import Authorizer, Catalog, Learning, Listing, Overlap
 from signproxy.policy.location import Location
-from signproxy.policy.table import MetadataLevel, Place, Table
+from signproxy.policy.places import PlaceTree
+from signproxy.policy.table import MetadataLevel, Overwrite, Place, Table
 from signproxy.policy.volume import Volume
 from signproxy.s3.rules import Rules
 from signproxy.vending.scope import CatalogPlaces, VendCaller, scope_of
@@ -124,6 +125,39 @@ def test_the_tables_of_an_upstream_are_found_as_well() -> None:
     alike = CatalogPlaces(empty, mine, Known(mine, capital), 7.0)
     assert alike.meets(Location("lake", OUTER[:-1])) == ""
     assert alike.resembles(Location("lake", OUTER[:-1])) == f"table {capital.id}"
+
+
+@pytest.mark.parametrize(
+    ("listed", "met", "alike"),
+    (
+        (OUTER, True, True),
+        (INNER, True, True),
+        ("wh/", True, True),
+        ("wh/Orders/", False, True),
+        ("wh/orders2/", False, False),
+    ),
+)
+def test_a_place_that_the_policy_lists_for_another_table_is_found(listed: str, met: bool, alike: bool) -> None:
+    """No other table may claim it, although nothing is known of the table yet."""
+    world = World()
+    table = world.table("orders", OUTER)
+    listing = Listing(
+        TableId("lake", "sales", "late"),
+        MetadataLevel.PROTECTED,
+        Overwrite.ALLOWED,
+        (Place("aws", "lake", listed), Place("aws", "cold", OUTER)),
+        "",
+    )
+    reserved: PlaceTree[Listing] = PlaceTree()
+    reserved.add("lake", listed, listing)
+    reserved.add("cold", OUTER, listing)
+    nowhere = world.namespace("none")
+    world.catalog.learning = Learning(
+        Authorizer.POLICY, (), (), MetadataLevel.PROTECTED, Overwrite.ALLOWED, nowhere, {}, {}, reserved
+    )
+    places, location = CatalogPlaces(world.catalog, table), Location("lake", OUTER[:-1])
+    assert (places.meets(location) == "table lake.sales.late") is met
+    assert (places.resembles(location) == "table lake.sales.late") is alike
 
 
 def test_a_scope_has_every_place_of_the_table() -> None:

@@ -60,9 +60,9 @@ FOLDERS = st.lists(SEGMENT, max_size=3)
 LEVELS = st.sampled_from(MetadataLevel)
 
 
-def proved(asked: VendScope, text: str | None = None, **more: Any) -> str:
+def proved(asked: VendScope, text: str | None = None, keys: tuple[str, ...] = ()) -> str:
     policy = session_policy(asked, AMAZON, AWS_LANGUAGE) if text is None else text
-    return excess(policy, asked, escapes=True, partition="aws", **more)
+    return excess(policy, asked, AWS_LANGUAGE, keys)
 
 
 class Drawn(NamedTuple):

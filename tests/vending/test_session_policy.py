@@ -11,7 +11,9 @@ from signproxy.errors import Reason, Refused
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.s3.storage import OptIns, Storage, StorageKind
-from signproxy.vending.session_policy import MAX_CHARACTERS, PolicyLanguage, language_of, session_policy
+from signproxy.vending.policy_language import PolicyLanguage, language_of
+from signproxy.vending.session_check import excess
+from signproxy.vending.session_policy import MAX_CHARACTERS, session_policy
 from signproxy.vending.vended import VendScope
 from tests.vending.scopes import AMAZON, AWS_LANGUAGE, COMPATIBLE, PLAIN, READ_WRITE, at, scope, storage_with
 
@@ -128,6 +130,16 @@ def test_a_store_that_reads_keys_in_other_ways_is_told_so() -> None:
     """`t1/../t2/x` begins with `t1/`, and is a file of the neighbour's where a store resolves it."""
     closed = written(scope(), COMPATIBLE, PLAIN)[-1]
     assert closed["Resource"][2:] == ["arn:aws:s3:::*/..*", "arn:aws:s3:::*//*", "arn:aws:s3:::*/./*"]
+
+
+def test_a_store_that_knows_no_sessions_in_policies_is_not_told_of_them() -> None:
+    """MinIO refuses the whole policy for an action that it does not know."""
+    language = PolicyLanguage(denies_sessions=False)
+    statements = written(scope(), AMAZON, language)
+    assert all("sts:*" not in statement["Action"] for statement in statements)
+    policy = session_policy(scope(), AMAZON, language)
+    assert excess(policy, scope(), language) == ""
+    assert excess(policy, scope(), AWS_LANGUAGE) != ""
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from signproxy.errors import Finding
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage, StorageKind
 from signproxy.vending.mints import SessionVendor
+from signproxy.vending.policy_language import language_of
 from signproxy.vending.scope import KnownPlaces
 from signproxy.vending.session_policy import key_arn
 from signproxy.vending.sts import SessionService, SessionSource
@@ -79,6 +80,10 @@ def source_of(storage: Storage, sts: StsSettings) -> SessionSource:
         web_identity_token_file=Path(sts.web_identity_token_file) if sts.web_identity_token_file else None,
         tags=tuple(sts.tags.items()),
         source_identity=sts.source_identity,
-        escapes=sts.policy_variables,
-        tells_case=sts.policy_case,
+        language=language_of(
+            storage,
+            escapes=sts.policy_variables,
+            tells_case=sts.policy_case,
+            denies_sessions=sts.policy_denies_sts,
+        ),
     )

@@ -10,7 +10,7 @@ from signproxy.vending.mints import SessionVendor
 from signproxy.vending.sts import SessionService, SessionSource
 from tests.e2e.stores.direct import Key, code_of, signed
 from tests.e2e.stores.seam import RunningStore
-from tests.e2e.vending.store import ROLE
+from tests.e2e.vending.store import ROLE, SessionStore
 from tests.e2e.wire import Answer, Wire
 
 BUCKET = "lake"
@@ -27,10 +27,11 @@ class StoreOwn:
         return self._credentials
 
 
-def vendor_of(store: RunningStore, role: str = ROLE) -> SessionVendor:
+def vendor_of(running: SessionStore, role: str = ROLE) -> SessionVendor:
     """Return the product's own vendor, before this store."""
+    store = running.store
     storage = Storage("lake", StorageKind.S3_COMPATIBLE, store.region, (BUCKET,), ())
-    source = SessionSource(storage=storage, role=role, endpoint=store.origin, seconds=900)
+    source = SessionSource(storage=storage, role=role, endpoint=store.origin, seconds=900, language=running.language)
     return SessionVendor({"lake": SessionService(source, StoreOwn(store))})
 
 

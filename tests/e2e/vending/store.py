@@ -1,4 +1,4 @@
-"""Run SeaweedFS with a session service, and a role that may do everything: only session policies keep keys in."""
+"""Run stores with a session service, and a role that may do everything: only session policies keep keys in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from signproxy.demo.store import REGION, Ports, command
-from tests.e2e.stores import install
+from signproxy.vending.policy_language import PolicyLanguage
+from tests.e2e.stores import install, minio
 from tests.e2e.stores.process import Server, status_of
 from tests.e2e.stores.seam import RunningStore, Traits
 
@@ -21,14 +22,24 @@ OWNER = "owner"
 
 @dataclass(frozen=True, slots=True)
 class SessionStore:
-    """A store, its session service, and the key that signs the sessions' tokens."""
+    """A store with a session service, and the key that signs the tokens of its sessions."""
 
     store: RunningStore
-    token_key: bytes
+    language: PolicyLanguage
+    """As the settings have it for this store."""
+    token_key: bytes = b""
+    """Empty where a session is more than its token."""
 
 
 @contextmanager
-def run(directory: Path) -> Iterator[SessionStore]:
+def run_minio(directory: Path) -> Iterator[SessionStore]:
+    """Run MinIO; the sessions of its owner are good for whatever their policy says, and there are no roles."""
+    with minio.run(directory) as store:
+        yield SessionStore(store, PolicyLanguage(escapes=False, denies_sessions=False))
+
+
+@contextmanager
+def run_seaweedfs(directory: Path) -> Iterator[SessionStore]:
     """Run master, volume, filer and S3 with its session service in one process over an empty directory."""
     binary = install.seaweedfs()
     access_key, secret = "weed" + secrets.token_hex(6), secrets.token_urlsafe(24)
@@ -42,7 +53,7 @@ def run(directory: Path) -> Iterator[SessionStore]:
         server.wait_until(lambda: status_of(port, "/healthz") == 200)
         version = install.SEAWEEDFS_VERSION
         store = RunningStore("seaweedfs", version, port, REGION, access_key, secret, Traits(), server.tail)
-        yield SessionStore(store, token_key)
+        yield SessionStore(store, PolicyLanguage(escapes=False, tells_case=False), token_key)
     finally:
         server.stop(timeout=0)
 

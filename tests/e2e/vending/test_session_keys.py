@@ -6,6 +6,9 @@ The role of the sessions may do everything here: whatever is refused, the sessio
 from __future__ import annotations
 
 import asyncio
+import base64
+import dataclasses
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -27,11 +30,10 @@ from signproxy.vending.session_policy import unsafe
 from signproxy.vending.vended import VendScope
 from tests.e2e.stores.direct import Owner
 from tests.e2e.vending.holder import BUCKET, Holder, vendor_of
-from tests.e2e.vending.store import ROLE, SessionStore, run
+from tests.e2e.vending.store import ROLE, SessionStore, run_minio, run_seaweedfs
+from tests.e2e.wire import Answer, Wire
 from tests.policy.world import World
 from tests.vending.scopes import AWS_LANGUAGE, PLAIN, READ_WRITE, scope
-
-pytestmark = pytest.mark.ci
 
 TABLES = ("t1", "t10", "t", "t2", "tä", "t 1", "t*", "t?", "t$", "${aws:username}", "${*}", "*")
 """Names beside each other in one warehouse; the last six are patterns to a store that knows no escapes."""
@@ -52,9 +54,12 @@ def at(table: str, file: str) -> str:
     return f"{BUCKET}/wh/{table}/{file}"
 
 
-@pytest.fixture(scope="module")
-def session_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionStore]:
-    with run(tmp_path_factory.mktemp("sessions")) as running:
+@pytest.fixture(
+    scope="module",
+    params=(pytest.param(run_seaweedfs, id="seaweedfs", marks=pytest.mark.ci), pytest.param(run_minio, id="minio")),
+)
+def session_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionStore]:
+    with request.param(tmp_path_factory.mktemp("sessions")) as running:
         owner = Owner(running.store)
         owner.must("PUT", BUCKET)
         owner.close()
@@ -73,7 +78,7 @@ def owner(session_store: SessionStore) -> Iterator[Owner]:
 
 
 async def keys_of(session_store: SessionStore, asked: VendScope) -> Holder:
-    vendor = vendor_of(session_store.store)
+    vendor = vendor_of(session_store)
     try:
         keys = await vendor.vend(asked)
     finally:
@@ -98,6 +103,13 @@ def unharmed(owner: Owner, *tables: str) -> bool:
     )
 
 
+def delete_all(holder: Holder, *keys: str) -> Answer:
+    """Ask for a bulk delete."""
+    body = f"<Delete>{''.join(f'<Object><Key>{key}</Key></Object>' for key in keys)}</Delete>".encode()
+    digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+    return holder.ask("POST", BUCKET, "delete=", body=body, headers={"content-md5": digest})
+
+
 def listed(prefix: str) -> str:
     return f"list-type=2&prefix={quote(prefix, safe='')}"
 
@@ -114,10 +126,11 @@ def test_a_reader_reads_its_table(reader: Holder) -> None:
 
 def test_a_reader_changes_nothing(reader: Holder, owner: Owner) -> None:
     """Read is what the caller was granted."""
-    for method, query in (("PUT", ""), ("DELETE", ""), ("POST", "uploads="), ("PUT", "tagging="), ("PUT", "acl=")):
+    for method, query in (("PUT", ""), ("DELETE", ""), ("POST", "uploads=")):
         assert reader.code(method, at("t1", DATA), query) == "AccessDenied", (method, query)
-    body = b"<Delete><Object><Key>wh/t1/data/a.parquet</Key></Object></Delete>"
-    assert b"<Deleted>" not in reader.ask("POST", BUCKET, "delete=", body=body).body
+    for query in ("tagging=", "acl="):
+        assert not reader.ask("PUT", at("t1", DATA), query).ok
+    assert b"<Deleted>" not in delete_all(reader, f"wh/t1/{DATA}").body
     copied = {"x-amz-copy-source": f"/{at('t1', DATA)}"}
     assert reader.code("PUT", at("t1", "data/copy"), headers=copied) == "AccessDenied"
     assert unharmed(owner, *TABLES)
@@ -156,9 +169,7 @@ def test_no_byte_of_a_neighbour_is_touched(writer_of_t1: Holder, owner: Owner, n
 
 def test_a_bulk_delete_spares_what_is_not_the_tables_own(writer_of_t1: Holder, owner: Owner) -> None:
     """One request names keys of both, and of the metadata."""
-    keys = [f"wh/{table}/{file}" for table in ("t1", "t10") for file in FILES]
-    body = f"<Delete>{''.join(f'<Object><Key>{key}</Key></Object>' for key in keys)}</Delete>".encode()
-    answer = writer_of_t1.ask("POST", BUCKET, "delete=", body=body)
+    answer = delete_all(writer_of_t1, *[f"wh/{table}/{file}" for table in ("t1", "t10") for file in FILES])
     assert answer.body.count(b"<Deleted>") == 2
     assert owner.ask("GET", at("t1", DATA)).status == 404
     assert owner.must("GET", at("t1", METADATA)).body == f"t1 {METADATA}".encode()
@@ -227,7 +238,6 @@ def _of_the_service(holder: Holder, body: bytes) -> bytes:
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
-    from tests.e2e.wire import Wire
     from tests.verifier import WireHttp
 
     headers = {"host": holder.store.authority, "content-type": "application/x-www-form-urlencoded; charset=utf-8"}
@@ -239,15 +249,17 @@ def _of_the_service(holder: Holder, body: bytes) -> bytes:
 
 
 def test_a_session_that_has_ended_is_refused(reader: Holder, session_store: SessionStore) -> None:
-    """A stolen key pair is good until then, and no longer: the same session, by the store's own key, an hour ago."""
+    """A stolen key pair is good until then, and no longer: the same session, by the store's own key, two hours ago."""
     claims = jwt.decode(reader.session_token, options={"verify_signature": False})
-    for seconds, status in ((0, 200), (-7200, 400)):
+    assert claims["exp"] - time.time() <= 900 + 5
+    if not session_store.token_key:
+        # This store keeps the end of a session itself, and no test waits for it.
+        return
+    for seconds, served in ((0, True), (-7200, False)):
         shifted: dict[str, object] = {name: claims[name] + seconds for name in ("exp", "nbf", "iat") if name in claims}
         token = jwt.encode(claims | shifted, session_store.token_key, "HS256")
         holder = Holder(reader.store, reader.access_key_id, reader.secret_access_key, token)
-        answer = holder.ask("GET", at("t1", DATA))
-        assert (answer.status == 200) is (status == 200), (answer.status, answer.body)
-    assert claims["exp"] - time.time() <= 900 + 5
+        assert holder.ask("GET", at("t1", DATA)).ok is served
 
 
 def test_a_session_without_its_token_is_nothing(reader: Holder) -> None:
@@ -281,24 +293,29 @@ async def test_a_table_whose_name_is_a_pattern_gets_no_keys_here(
         with pytest.raises(Refused) as caught:
             await keys_of(session_store, asked)
         assert caught.value.reason is Reason.SESSION_UNPROVED
-    monkeypatch.setattr(mints, "excess", lambda *_, **__: "")
+    for proof in ("excess", "closed"):
+        monkeypatch.setattr(mints, proof, lambda *_: "")
     holder = await keys_of(session_store, asked)
     reached = [each for each in TABLES if holder.ask("GET", at(each, DATA)).ok]
     assert (reached != [name]) is (name in ("t*", "t?", "*", "${aws:username}", "${*}")), reached
 
 
-async def test_a_neighbour_by_case_alone_keeps_keys_from_this_store(session_store: SessionStore, owner: Owner) -> None:
-    """To this store a policy for `t1` is one for `T1`, although the two are two objects."""
+async def test_a_neighbour_by_case_alone_is_another_table(session_store: SessionStore, owner: Owner) -> None:
+    """To SeaweedFS a policy for `t1` is one for `T1`, although the two are two objects: there it gets no keys."""
     owner.must("PUT", at("T1", DATA), body=b"another table")
-    holder = await keys_of(session_store, scope(f"{BUCKET}/wh/t1"))
     assert owner.must("GET", at("t1", DATA)).body != b"another table"
-    assert holder.ask("GET", at("T1", DATA)).body == b"another table"
     world = World()
     table = world.table("small", "wh/t1/")
     world.table("capital", "wh/T1/")
+    asked = replace(scope(f"{BUCKET}/wh/t1"), others=CatalogPlaces(world.catalog, table))
+    if session_store.language.tells_case:
+        assert (await keys_of(session_store, asked)).code("GET", at("T1", DATA)) == "AccessDenied"
+        return
     with pytest.raises(Refused) as caught:
-        await keys_of(session_store, replace(scope(f"{BUCKET}/wh/t1"), others=CatalogPlaces(world.catalog, table)))
+        await keys_of(session_store, asked)
     assert caught.value.reason is Reason.SCOPE_NOT_VENDABLE
+    unaware = await keys_of(session_store, scope(f"{BUCKET}/wh/t1"))
+    assert unaware.ask("GET", at("T1", DATA)).body == b"another table"
 
 
 NAME = st.text("tT1{}%äßſ -_.0", min_size=1, max_size=5) | st.sampled_from(
@@ -321,7 +338,7 @@ def test_keys_of_drawn_tables_open_no_other_one(session_store: SessionStore) -> 
             return
         asked = scope(f"{BUCKET}/wh/{name}", access=READ_WRITE)
         asked = replace(asked, others=CatalogPlaces(world.catalog, table))
-        if name.casefold() == other.casefold() or name.startswith(".."):
+        if name.startswith("..") or (name.casefold() == other.casefold() and not session_store.language.tells_case):
             with pytest.raises(Refused):
                 asyncio.run(keys_of(session_store, asked))
             return
@@ -341,8 +358,9 @@ def test_keys_of_drawn_tables_open_no_other_one(session_store: SessionStore) -> 
 
 
 async def test_what_the_service_refuses_is_told_as_such(session_store: SessionStore) -> None:
-    """A role that is not there is no fault of the caller's, and nothing else is handed out."""
-    vendor = vendor_of(session_store.store, "arn:aws:iam::000000000000:role/Missing")
+    """Keys that may ask for no session are no fault of the caller's, and nothing else is handed out."""
+    stranger = dataclasses.replace(session_store.store, secret="another")
+    vendor = vendor_of(dataclasses.replace(session_store, store=stranger))
     with pytest.raises(Refused) as caught:
         await vendor.vend(scope(f"{BUCKET}/wh/t1"))
     assert caught.value.reason is Reason.SESSIONS_REFUSED
@@ -355,8 +373,8 @@ def test_the_longest_policy_that_is_asked_for_is_taken(session_store: SessionSto
     store = session_store.store
     holder = Holder(store, store.access_key, store.secret, "")
     for length, taken in ((2048, True), (2049, False)):
-        statement = {"Effect": "Deny", "Action": ["s3:*"], "Resource": ["x"]}
+        statement = {"Effect": "Deny", "Action": ["s3:*"], "Resource": ["arn:aws:s3:::x"]}
         text = json.dumps({"Version": "2012-10-17", "Statement": [statement]}, separators=(",", ":"))
-        padded = text.replace('"x"', f'"{"x" * (length - len(text) + 1)}"')
+        padded = text.replace(":::x", f":::{'x' * (length - len(text) + 1)}")
         body = f"Action=AssumeRole&Version=2011-06-15&RoleArn={quote(ROLE)}&RoleSessionName=abc&Policy={quote(padded)}"
         assert (b"<SecretAccessKey>" in _of_the_service(holder, body.encode())) is taken, length

@@ -15,6 +15,7 @@ from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import OptIns, Storage, StorageKind
 from signproxy.server.process.vendors import keyless, session_vendor, source_of, unusable_services
+from signproxy.vending.policy_language import PolicyLanguage
 from tests.vending.scopes import scope
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
@@ -50,6 +51,7 @@ def test_every_setting_reaches_the_service() -> None:
             source_identity=True,
             policy_variables=True,
             policy_case=True,
+            policy_denies_sts=False,
             never_beyond_token=True,
         )
         .storages["lake"]
@@ -65,9 +67,17 @@ def test_every_setting_reaches_the_service() -> None:
         "web_identity_token_file": Path("token"),
         "tags": (("a", "b"),),
         "source_identity": True,
-        "escapes": True,
-        "tells_case": True,
+        "language": PolicyLanguage(),
     }
+
+
+def test_what_the_operator_says_of_another_store_is_believed() -> None:
+    """By default it is taken for one that knows nothing of what is needed."""
+    other = storage("lake", StorageKind.S3_COMPATIBLE)
+    strict = source_of(other, settings(role=ROLE).storages["lake"].sts).language
+    assert strict == PolicyLanguage(escapes=False, tells_case=False)
+    said = settings(role=ROLE, policy_variables=True, policy_case=True, policy_denies_sts=False).storages["lake"].sts
+    assert source_of(other, said).language == PolicyLanguage(denies_sessions=False)
 
 
 async def test_a_storage_without_a_role_has_no_sessions() -> None:

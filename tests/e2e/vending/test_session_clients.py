@@ -30,7 +30,7 @@ def lakehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
     directory = tmp_path_factory.mktemp("sessions")
     (directory / "store").mkdir()
     plan = Plan(ICEBERG_FIXTURE, (NAMESPACE, JAVA_NAMESPACE), (), readable=READABLE, delegation=("vended-credentials",))
-    with store.run(directory / "store") as running:
+    with store.run_seaweedfs(directory / "store") as running:
         sts = {"role": store.ROLE, "endpoint": running.store.origin, "duration_seconds": 900}
         binding = {"vend": "sts", "sts": sts}
         with run_lakehouse(

@@ -125,13 +125,13 @@ class PolicyState(msgspec.Struct, eq=False, weakref=True, kw_only=True):
             return brought or None
         return declared + tuple(role for role in brought if role not in declared)
 
-    def delegation_of(self, principal: Principal, catalog: Catalog) -> frozenset[Delegation]:
+    def delegation_of(self, principal: Principal, catalog: Catalog) -> tuple[Delegation, ...]:
         """Return what a principal may be offered: all that its roles say, or what the catalog does where none says."""
-        said: list[tuple[Delegation, ...]] = []
-        if self.delegations:
-            held = [self.delegations.get(role, {}) for role in self.principal_roles_of(principal) or ()]
-            said = [each[catalog.name] for each in held if catalog.name in each]
-        return frozenset(mode for modes in said or [catalog.delegation] for mode in modes)
+        if not self.delegations:
+            return catalog.delegation
+        held = [self.delegations.get(role, {}) for role in self.principal_roles_of(principal) or ()]
+        said = [each[catalog.name] for each in held if catalog.name in each]
+        return tuple(dict.fromkeys([mode for modes in said for mode in modes])) if said else catalog.delegation
 
     def _declared(self, principal: Principal) -> tuple[str, ...] | None:
         """Return the roles of the policy's entry for a principal, `issuer/claim` before the bare claim."""

@@ -32,6 +32,13 @@ class TableScope(msgspec.Struct, frozen=True, gc=False):
     """Empty where the token was handed out for a name alone."""
 
 
+class Ceiling(Enum):
+    """The most that a subject may do, whatever is granted."""
+
+    NONE = "none"
+    READ_ONLY = "read_only"
+
+
 class KeyScope(msgspec.Struct, frozen=True, gc=False):
     """What an emulated key is good for: a catalog, a namespace with everything below it, or one table."""
 
@@ -42,6 +49,8 @@ class KeyScope(msgspec.Struct, frozen=True, gc=False):
     """Empty for the whole namespace."""
     uuid: str = ""
     """Of the table; empty where the key was issued for a name alone."""
+    ceiling: Ceiling = Ceiling.NONE
+    """The most that its holder may do by it."""
 
 
 class Principal(msgspec.Struct, frozen=True, gc=False):
@@ -70,13 +79,6 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
         return of_token if key is None else (*of_token, key)
 
 
-class Ceiling(Enum):
-    """The most that a subject may do, whatever is granted."""
-
-    NONE = "none"
-    READ_ONLY = "read_only"
-
-
 class Subject(msgspec.Struct, frozen=True, gc=False):
     """On whose rights a request is judged: the caller, or an effective principal reached through a chain."""
 
@@ -87,8 +89,9 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, caller: Principal) -> Subject:
-        """Return the subject of a caller who acts on its own rights."""
-        return cls(caller, caller)
+        """Return the subject of a caller who acts on its own rights, as far as what it showed reaches."""
+        scope = caller.key_scope
+        return cls(caller, caller) if scope is None else cls(caller, caller, ceiling=scope.ceiling)
 
     @property
     def delegated(self) -> bool:

@@ -55,7 +55,7 @@ def accepting(settings: Settings, unsafe: frozenset[str], unhashed: frozenset[st
         )
         for name in unsafe | unhashed
     }
-    return msgspec.structs.replace(settings, storages=bindings)
+    return msgspec.structs.replace(settings, storages={**settings.storages, **bindings})
 
 
 class Assembled:

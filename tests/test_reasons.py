@@ -25,6 +25,7 @@ from tests.gate.learned_cases import LEARNED_CASES, OF_THE_FACADE
 from tests.identity.rig import NOW, authenticator, claims, public_issuer, remote_issuer, token
 from tests.places import placed
 from tests.product import SIGN_T1, Product, sign_message, token_of
+from tests.vending.vending_cases import OF_VENDING
 from tests.waiting import until
 
 GONE = 0
@@ -184,8 +185,8 @@ PROVOKED: dict[Reason, Provoke] = {
 
 # Only a delegated or clamped subject meets the ceiling, and no route makes one. What an upstream is needed for is
 # provoked where there is one: at the gate, and through the facade. What concerns objects as they pass is provoked at
-# the S3 listener.
-_BEYOND_THE_ROUTES = {Reason.CEILING, *LEARNED_CASES, *OF_THE_FACADE, *OF_VOLUMES, *OF_THE_S3_LISTENER}
+# the S3 listener, and what keeps keys from being handed out where they are made.
+_BEYOND_THE_ROUTES = {Reason.CEILING, *LEARNED_CASES, *OF_THE_FACADE, *OF_VOLUMES, *OF_THE_S3_LISTENER, *OF_VENDING}
 
 
 def test_every_reason_can_be_provoked() -> None:

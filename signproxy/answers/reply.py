@@ -54,6 +54,8 @@ PRIVATE = "Cache-Control: private\r\n"
 _RETRY = {
     Reason.KEYS_UNAVAILABLE: "Retry-After: 1\r\n",
     Reason.CREDENTIALS_UNAVAILABLE: "Retry-After: 1\r\n",
+    Reason.SESSIONS_THROTTLED: "Retry-After: 5\r\n",
+    Reason.SESSIONS_UNAVAILABLE: "Retry-After: 5\r\n",
     Reason.AUDIT_UNAVAILABLE: "Retry-After: 1\r\n",
     Reason.RATE_LIMITED: "Retry-After: 1\r\n",
     Reason.IN_FLIGHT_LIMITED: "Retry-After: 1\r\n",

@@ -26,7 +26,8 @@ class Kind(Enum):
     ISSUE = "issue"
     """A key for the S3 listener, issued here. Such events said `vend` before, without a method."""
     VEND = "vend"
-    """Keys of the store itself, scoped to a table; always with the method of the call that asked for them."""
+    """Keys that are good for a table, by the call that asks for nothing else; always with its method. Those in the
+    answer to another catalog call are told of in that call's event, by `access`, `access_key_id` and `expires_at`."""
     REFRESH = "refresh"
     CONFIG = "config"
     CATALOG = "catalog"
@@ -122,6 +123,10 @@ class AuditEvent(
     cacheable: bool = False
     """The client may use the signature again for a short time, so several requests may carry one stamp."""
     expires_at: str = ""
+    policy_sha256: str = ""
+    """Of the session policy that vended keys were made with, where the store was given one."""
+    session_name: str = ""
+    """How the store's own log calls vended keys, where it does."""
     unsafe_storage: bool = False
     """Signed although the store does not check unsigned headers: the operator accepted it by name."""
 

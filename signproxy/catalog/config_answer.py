@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec import Raw
 
+from signproxy.catalog.access_delegation import modes_asked
 from signproxy.catalog.call import CallKind
 from signproxy.catalog.client_properties import only_address, passed
 from signproxy.catalog.json_object import JsonInvalid, member, read_list, read_object, read_string
 from signproxy.catalog.names import encode_segment
-from signproxy.catalog.signer_grant import SIGNER, SWITCH, asks_for_signing, mount_of
+from signproxy.catalog.signer_grant import SIGNER, SWITCH, mount_of
 from signproxy.errors import Reason, Refused
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 
 SIGN_ROUTES = (
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
     "POST /s3-sign/v1/{prefix}/namespaces/{namespace}/tables/{table}",
 )
 """Every released client parses `METHOD path` strings; an object would break it."""
+
+CREDENTIALS_ROUTE = CallKind.LOAD_CREDENTIALS.value
+"""Answered here, whatever the upstream has, and never with the upstream's keys."""
 
 TABLELESS_ENDPOINT = "v1/aws/s3/sign"
 """Without a leading slash, which breaks Iceberg Java up to 1.10.0 and PyIceberg."""
@@ -35,20 +39,29 @@ class ClientConfig(msgspec.Struct, frozen=True):
 
 
 def client_config(
-    catalog: Catalog, public_url: str, *, signing: bool, delegation: str, listener: str = ""
+    catalog: Catalog,
+    public_url: str,
+    *,
+    signing: bool,
+    delegation: str,
+    listener: str = "",
+    offered: Collection[Delegation] = (Delegation.REMOTE_SIGNING,),
 ) -> ClientConfig:
     """Return the configuration of a catalog; `public_url` is the operator's, never taken from a Host header.
 
     It is everything that a catalog without an upstream tells; with one, `config_answer` adds the upstream's.
-    `listener` is the S3 listener's URL, for a client that signs by itself; empty where there is none.
+    `listener` is the S3 listener's URL, for a client that signs by itself; empty where there is none. `offered` is
+    what the caller may be given in a catalog that signs.
     """
-    asks = signing and asks_for_signing(delegation)
+    first = next((mode for mode in modes_asked(delegation) if mode in offered), None)
+    asks = signing and first is Delegation.REMOTE_SIGNING
     store = only_address(catalog, "" if asks else listener)
     # A default, so that a client may reach the store by another of its endpoints; tables' answers override it.
     defaults = {} if store is None else store.properties
     overrides = {"prefix": encode_segment(catalog.name)}
-    if not signing:
-        return ClientConfig(defaults, overrides, [])
+    routes = [CREDENTIALS_ROUTE] if signing and Delegation.VENDED_CREDENTIALS in offered else []
+    if not signing or Delegation.REMOTE_SIGNING not in offered:
+        return ClientConfig(defaults, overrides, routes)
     overrides |= {
         "aws.remote-signing.enabled": "true",
         "s3.signer.uri": mount_of(public_url, catalog.name),
@@ -58,11 +71,11 @@ def client_config(
     if asks:
         # Only on request: iceberg-go fails on the first key, and PyIceberg obeys the second blindly.
         overrides |= {SWITCH: "true", **SIGNER}
-    return ClientConfig(defaults, overrides, list(SIGN_ROUTES))
+    return ClientConfig(defaults, overrides, [*routes, *SIGN_ROUTES])
 
 
-# Neither is asked of the client's catalog once there is a configuration.
-_UNADVERTISED = {CallKind.CONFIG, CallKind.TOKENS}
+# Two are not asked of the client's catalog once there is a configuration; keys are signproxy's own to hand out.
+_UNADVERTISED = {CallKind.CONFIG, CallKind.TOKENS, CallKind.LOAD_CREDENTIALS}
 ADVERTISED = frozenset(kind.value for kind in CallKind if kind not in _UNADVERTISED)
 """The routes that an upstream may say to have. Others would not pass, so no client is told of them."""
 
@@ -80,9 +93,6 @@ VIEW_ROUTES = tuple(
     kind.value for kind in (_K.LIST_VIEWS, _K.LOAD_VIEW, _K.CREATE_VIEW, _K.REPLACE_VIEW, _K.DROP_VIEW, _K.RENAME_VIEW)
 )
 """What it has besides if it says that it has views."""
-
-CREDENTIALS_ROUTE = _K.LOAD_CREDENTIALS.value
-"""Answered here, whatever the upstream has: with no credentials, and never with the upstream's."""
 
 _SAYS_VIEWS = "view-endpoints-supported"
 _LIFETIME = re.compile(r"P(?:[0-9]{1,9}[YMWD]){0,4}(?:T(?:[0-9]{1,9}(?:\.[0-9]{1,9})?[HMS]){1,3})?")
@@ -113,7 +123,7 @@ def config_answer(upstream: bytes, own: ClientConfig) -> bytes:
         merged = _Merged(
             defaults=defaults | own.defaults,
             overrides=overrides | own.overrides,
-            endpoints=list(dict.fromkeys([*_routes(told, views=views), CREDENTIALS_ROUTE, *own.endpoints])),
+            endpoints=list(dict.fromkeys([*_routes(told, views=views), *own.endpoints])),
             idempotency_key_lifetime=_lifetime(told),
         )
     except JsonInvalid as invalid:

@@ -24,7 +24,6 @@ from signproxy.catalog.names import encode_segment
 from signproxy.inventory.learned.sighting import TableFacts
 
 DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
-_REMOTE_SIGNING = "remote-signing"
 
 _JAVA = "apache iceberg "
 _PYICEBERG = "pyiceberg/"
@@ -54,16 +53,6 @@ def client_of(user_agent: str, client_version: str) -> IcebergClient:
     if client_version[: len(_JAVA)].lower() == _JAVA:
         return IcebergClient.JAVA
     return IcebergClient.OTHER
-
-
-def asks_for_signing(delegation: str) -> bool:
-    """Whether the access-delegation header names remote signing."""
-    return _REMOTE_SIGNING in (mode.strip() for mode in delegation.split(","))
-
-
-def is_offered(offer: Offer, delegation: str) -> bool:
-    """Whether a caller with this access-delegation header is told how to have requests signed."""
-    return offer is Offer.ALWAYS or asks_for_signing(delegation)
 
 
 SWITCH = "s3.remote-signing-enabled"

@@ -19,6 +19,7 @@ from msgspec import Raw
 from signproxy.catalog.client_properties import StoreAddress, passed
 from signproxy.catalog.json_object import JsonInvalid, Members, Value, member, read_members, read_object, read_string
 from signproxy.catalog.signer_grant import SWITCH, SignerGrant
+from signproxy.catalog.storage_credential import StorageCredential
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.declared.catalog_draft import LOCATION_PROPERTIES
 from signproxy.inventory.learned.sighting import TableFacts
@@ -76,8 +77,10 @@ class TableAnswer:
         self.restricted = restricts(members)
         """Whether the upstream keeps rows or columns of the table from the caller."""
 
-    def with_grant(self, store: StoreAddress | None, grant: SignerGrant | None) -> Pieces:
-        """Return the answer for a caller who is told of the signer, or is not.
+    def with_grant(
+        self, store: StoreAddress | None, grant: SignerGrant | None, vended: StorageCredential | None = None
+    ) -> Pieces:
+        """Return the answer for a caller who is told of the signer, gets keys, or neither of it.
 
         The store is named in any case: where it is, the upstream is not believed. `config` is never empty, or Iceberg
         1.12 would use its catalog's FileIO, which knows no table to sign for.
@@ -87,10 +90,15 @@ class TableAnswer:
             config |= store.properties
         if grant is not None:
             config |= grant.properties(self.facts)
+        elif vended is not None:
+            # Some clients read the keys here alone, and one that was set up to have its requests signed has keys now.
+            config |= {**vended.config, SWITCH: "false"}
         elif store is None:
             config[SWITCH] = "false"
         head, metadata = self._own()
         tail: list[bytes | memoryview] = [b',"config":', _encode(config)]
+        if vended is not None:
+            tail += [b',"storage-credentials":', _encode([vended])]
         restrictions = self._members.raw(RESTRICTIONS)
         if restrictions is not None:
             # What the upstream wants its readers to leave out is not for a proxy to lift.

@@ -25,6 +25,7 @@ from signproxy.server.process.seals import secrets_of
 from signproxy.server.process.sockets import unix_problems
 from signproxy.server.process.tls import load_certificate
 from signproxy.server.process.upstreams import missing_upstreams, unused_upstreams, upstreams_of
+from signproxy.server.process.vendors import keyless, unusable_services
 
 VALID = 0
 INVALID = 1
@@ -81,6 +82,8 @@ def check(settings: Settings, found: list[Diagnosis]) -> PolicyState | None:
     if state is not None:
         found += diagnosed(missing_upstreams(state, settings.upstreams))
         found += diagnosed(build.missing_target(state, settings))
+        found += diagnosed(unusable_services(state, settings))
+        found += keyless(state, settings)
     return state
 
 

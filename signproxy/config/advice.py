@@ -18,9 +18,10 @@ from signproxy.config.paths import is_file_property, says
 from signproxy.config.s3 import PodSettings, S3Identity, S3Settings
 from signproxy.config.settings import AdminSettings, AuditSettings, ContextSettings, ListenSettings, Settings
 from signproxy.config.storage import ProviderSettings
+from signproxy.config.sts import CHAINED_SECONDS, StsSettings
 from signproxy.config.upstream import ExchangeSettings, InventorySettings, SightingsSettings, UpstreamSettings
 from signproxy.diagnosis import Diagnosis, advised
-from signproxy.documents import child, described
+from signproxy.documents import child, described, path_of
 
 SECRETS = frozenset(
     {
@@ -32,6 +33,7 @@ SECRETS = frozenset(
         (ExchangeSettings, "client_secret_file"),
         (InventorySettings, "token_file"),
         (PodSettings, "token_file"),
+        (StsSettings, "web_identity_token_file"),
     }
 )
 """Settings that name a file which no other user may read. Files of credential providers are such files as well."""
@@ -74,6 +76,7 @@ def advice(settings: Settings, file: str = "") -> Iterator[Diagnosis]:
             yield advised(named.path, problem)
     yield from _short_lived(settings)
     yield from _untold(settings)
+    yield from _cut_short(settings)
     own = [NamedFile("", Path(file), secret=False)] if file else []
     by_file = {named.file: named.path for named in (*files, *own)}
     for frozen in frozen_mounts(by_file):
@@ -104,6 +107,16 @@ def _untold(settings: Settings) -> Iterator[Diagnosis]:
     if settings.s3.enabled and settings.upstreams and not settings.s3.client_url:
         problem = "without one, the facade tells clients that sign by themselves the store's address, and not ours"
         yield advised("s3.public_url", problem)
+
+
+def _cut_short(settings: Settings) -> Iterator[Diagnosis]:
+    """Say which sessions end sooner than they are set to, as another session asks for them."""
+    for name, binding in settings.storages.items():
+        sts, provider = binding.sts, settings.credentials.providers.get(binding.credentials)
+        chained = provider is not None and provider.class_ == "assume-role" and not sts.web_identity_token_file
+        if sts.role and chained and sts.duration_seconds > CHAINED_SECONDS:
+            problem = f"{binding.credentials!r} assumes a role, whose sessions make no longer ones than an hour"
+            yield advised(path_of("storages", name, "sts", "duration_seconds"), problem)
 
 
 def _listed(words: list[str]) -> str:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from signproxy.config.addresses import WILDCARDS, is_loopback, plain_url
 from signproxy.config.identity import IssuerSettings
-from signproxy.config.s3 import S3Settings
+from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.s3_checks import in_flight_faults, s3_faults
 from signproxy.config.settings import AdminSettings, AuditSinkKind, ListenSettings, Settings
-from signproxy.config.storage import CredentialsSettings, StorageBinding, source_faults
+from signproxy.config.storage import MIN_VENDED_SECONDS, CredentialsSettings, StorageBinding, Vend, source_faults
+from signproxy.config.sts import sts_faults
 from signproxy.config.upstream_checks import upstream_faults
 from signproxy.documents import child, path_of
 from signproxy.errors import nearest
@@ -28,7 +29,8 @@ def contradictions_in(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _identity(settings)
     yield from source_faults(settings.credentials.providers)
     for name, binding in settings.storages.items():
-        yield from _binding(path_of("storages", name), binding, settings.credentials)
+        yield from _binding(path_of("storages", name), binding, settings.credentials, settings.s3)
+        yield from sts_faults(path_of("storages", name, "sts"), binding.sts)
     yield from upstream_faults(settings.upstreams)
     if settings.sightings.file and not settings.context.secret_files:
         yield "sightings.file", "needs context.secret_files: sealed with a secret that ends with the process it is lost"
@@ -163,10 +165,27 @@ def _key_source(path: str, issuer: IssuerSettings) -> Iterator[tuple[str, str]]:
                 yield f"{path}.{key}", f"has no effect with {given[0]}: nothing is fetched"
 
 
-def _binding(path: str, binding: StorageBinding, credentials: CredentialsSettings) -> Iterator[tuple[str, str]]:
+def _binding(
+    path: str, binding: StorageBinding, credentials: CredentialsSettings, s3: S3Settings
+) -> Iterator[tuple[str, str]]:
     named = {f"{path}.credentials": binding.credentials}
     named |= {child(f"{path}.buckets", bucket): provider for bucket, provider in binding.buckets.items()}
     for where, provider in named.items():
         if provider not in credentials.providers:
             known = nearest(provider, credentials.providers)
             yield where, f"credentials.providers has no {provider!r}{known}"
+    yield from _vend(f"{path}.vend", binding, s3)
+
+
+def _vend(path: str, binding: StorageBinding, s3: S3Settings) -> Iterator[tuple[str, str]]:
+    if binding.vend is Vend.STS and not binding.sts.role:
+        yield path, f"a session is made of a role; set {path.removesuffix('vend')}sts.role"
+    elif binding.vend is Vend.ISSUED and (not s3.enabled or S3Identity.EMULATED not in s3.identities):
+        yield path, "issued keys are good at the S3 listener alone; set s3.enabled, with `emulated` among s3.identities"
+    elif binding.vend is Vend.ISSUED and not s3.client_url:
+        yield path, "callers have to be told where their keys are good; set s3.public_url"
+    elif binding.vend is Vend.ISSUED and s3.keys.max_seconds < MIN_VENDED_SECONDS:
+        yield (
+            path,
+            f"clients renew without pause what lives for less than {MIN_VENDED_SECONDS} s; raise s3.keys.max_seconds",
+        )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from typing import Annotated, NoReturn
 
 import msgspec
 from msgspec import Meta
 
 from signproxy.config.fields import Text
+from signproxy.config.sts import StsSettings
 from signproxy.documents import path_of
 from signproxy.errors import nearest
 
@@ -60,6 +62,17 @@ def source_faults(providers: Mapping[str, ProviderSettings]) -> Iterator[tuple[s
             yield path, f"goes round in a circle: {' -> '.join((*way, name))}"
 
 
+MIN_VENDED_SECONDS = 360
+"""Iceberg Java renews keys five minutes before their end: those that live for less it renews without any pause."""
+
+
+class Vend(Enum):
+    """How keys for the tables of a storage are made."""
+
+    STS = "sts"
+    ISSUED = "issued"
+
+
 class StorageBinding(msgspec.Struct, frozen=True):
     """What a storage of the policy is signed with, and where those signatures may go."""
 
@@ -70,6 +83,12 @@ class StorageBinding(msgspec.Struct, frozen=True):
     without a port, https on 443. An endpoint of the policy elsewhere is refused."""
     buckets: dict[Text, Text] = {}
     """Buckets that are signed with another provider."""
+    vend: Vend | None = None
+    """How callers get keys for a table, where the policy's `delegation` offers them: `issued` by signproxy, which are
+    good at its S3 listener alone, for stores without STS; or sessions of the store's `sts`. Left out: no keys."""
+    vend_seconds: Annotated[int, Meta(ge=MIN_VENDED_SECONDS, le=12 * 3_600)] = 3_600
+    """The longest life of issued keys. They never outlive the caller's token, and end with `s3.keys.max_seconds`."""
+    sts: StsSettings = StsSettings()
     accept_unchecked_headers: bool = False
     """Sign writes although the store takes unsigned `x-amz-*` headers, with which a client can turn a signed write into
     a copy of any object that the keys can read."""

@@ -8,20 +8,15 @@ import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from signproxy.credentials.aws import outcome, session_for
+from signproxy.credentials.aws import outcome, session_client
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.failure import FailureKind, NotObtained
 from signproxy.credentials.provider import CredentialProvider, OwnProvider, unknown_properties
 from signproxy.errors import Finding, ProviderInvalid
 from signproxy.model import SessionScope
-from signproxy.outbound.aws import session_service
 from signproxy.s3.storage import Storage
-
-if TYPE_CHECKING:
-    from botocore.client import BaseClient
 
 DEFAULT_SECONDS = 3600
 """The longest that a role assumed by another role may last, and so the longest that works everywhere."""
@@ -108,7 +103,7 @@ class AssumeRoleProvider(OwnProvider):
         return () if self._source is None else self._source.files()
 
     def _assume(self, storage: Storage, source: Credentials) -> Credentials:
-        client = self._client(storage, source)
+        client = session_client(storage, source, region=self._region, endpoint=self._endpoint)
         try:
             given = client.assume_role(**self._parameters)["Credentials"]
         finally:
@@ -116,15 +111,6 @@ class AssumeRoleProvider(OwnProvider):
         # Without an expiry it is no session: fail, instead of using it for ever.
         expires_at = given["Expiration"].timestamp()
         return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], expires_at)
-
-    def _client(self, storage: Storage, source: Credentials) -> BaseClient:
-        session = session_for(storage, region=self._region or (storage.region if self._endpoint else ""))
-        if session.get_config_variable("region") is None:
-            # botocore would take the global service, whose sessions other partitions and newer regions refuse.
-            raise NotObtained(FailureKind.CONFIGURATION, "no region is known: set the property `region`")
-        return session_service(
-            session, self._endpoint, source.access_key_id, source.secret_access_key, source.session_token
-        )
 
 
 def default_session_name() -> str:

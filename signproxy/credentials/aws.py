@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NoReturn
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.failure import FailureKind, NotObtained, told
 from signproxy.errors import ProviderInvalid
-from signproxy.outbound.aws import ask_metadata_directly, aws_session
+from signproxy.outbound.aws import ask_metadata_directly, aws_session, session_service
 from signproxy.s3.storage import Storage, StorageKind
 
 if TYPE_CHECKING:
+    from botocore.client import BaseClient
     from botocore.session import Session
 
 PROCESS_SECONDS = 20.0
@@ -45,6 +46,19 @@ def session_for(storage: Storage, *, profile: str = "", region: str = "") -> Ses
         session.set_config_variable("region", region)
     session.set_config_variable("sts_regional_endpoints", "regional")
     return session
+
+
+def session_client(storage: Storage, source: Credentials | None, *, region: str, endpoint: str) -> BaseClient:
+    """Return a client of the session service that asks with these credentials; with none, only for what is not signed.
+
+    It is Amazon's in a region (the given one, or as `session_for` finds it), or the one at an endpoint.
+    """
+    session = session_for(storage, region=region or (storage.region if endpoint else ""))
+    if session.get_config_variable("region") is None:
+        # botocore would take the global service, whose sessions other partitions and newer regions refuse.
+        raise NotObtained(FailureKind.CONFIGURATION, "no region is known: set the property `region`")
+    keys = ("", "", "") if source is None else (source.access_key_id, source.secret_access_key, source.session_token)
+    return session_service(session, endpoint, *keys)
 
 
 def found_by_chain(session: Session, methods: Iterable[str]) -> tuple[Credentials, str]:
@@ -135,16 +149,16 @@ def _refusal(error: Exception, secrets: tuple[str, ...]) -> NotObtained:
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     detail = f"{getattr(error, 'operation_name', '')}: {code} (HTTP {status})"
     if code in _THROTTLED or status == 429:
-        return NotObtained(FailureKind.THROTTLED, detail)
+        return NotObtained(FailureKind.THROTTLED, detail, code)
     if code in _EXPIRED:
-        return NotObtained(FailureKind.EXPIRED, detail)
+        return NotObtained(FailureKind.EXPIRED, detail, code)
     if code in _DENIED:
         # Names who may not do what on which role. Others repeat parameters, or the request that was signed.
         message = str(response.get("Error", {}).get("Message", ""))
-        return NotObtained(FailureKind.DENIED, told(f"{detail}: {message}", secrets))
+        return NotObtained(FailureKind.DENIED, told(f"{detail}: {message}", secrets), code)
     if status >= 500:
-        return NotObtained(FailureKind.UNAVAILABLE, detail)
-    return NotObtained(FailureKind.REFUSED, detail)
+        return NotObtained(FailureKind.UNAVAILABLE, detail, code)
+    return NotObtained(FailureKind.REFUSED, detail, code)
 
 
 def _not_retrieved(error: Exception) -> NotObtained:

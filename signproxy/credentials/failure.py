@@ -36,10 +36,12 @@ class FailureKind(Enum):
 class NotObtained(SignproxyError):
     """A provider has no credentials for now. Its text is for the operator, and holds no secret."""
 
-    def __init__(self, kind: FailureKind, detail: str = "") -> None:
-        super().__init__(kind, detail)
+    def __init__(self, kind: FailureKind, detail: str = "", code: str = "") -> None:
+        super().__init__(kind, detail, code)
         self.kind = kind
         self.detail = detail
+        self.code = code
+        """The error code of the service that answered, where one did."""
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.detail}" if self.detail else self.kind.value

@@ -16,7 +16,7 @@ from signproxy.gate.work import Account
 from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.sighting import Sighting
 from signproxy.model import Subject
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 
 
 class Believes(Protocol):
@@ -47,6 +47,8 @@ class AdmittedCall(msgspec.Struct, frozen=True):
     """Its caller chose a place; what the upstream made of that is judged once more."""
     before: str | None = None
     """Where the table was that a commit is about; None where there was none, or nothing is committed."""
+    modes: tuple[Delegation, ...] = ()
+    """How the caller may reach the table's objects, in its own order: the first that can be had counts."""
     grant: SignerGrant | None = None
     """What the caller is told of the signer, but for what differs from table to table."""
     variant: str = ""

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import NamedTuple, assert_never
 
-from signproxy.answers.reply import Reply, lines_of, refusal
+from signproxy.answers.reply import NO_CACHE, NO_STORE, Reply, lines_of, refusal
 from signproxy.audit.event import Verdict
 from signproxy.catalog.answer import plain_answer
 from signproxy.catalog.call import AnswerChange, CallKind
@@ -14,6 +14,7 @@ from signproxy.catalog.call_body import Commit, Creation
 from signproxy.catalog.client_properties import address_of
 from signproxy.catalog.list_answer import list_answer
 from signproxy.catalog.signer_grant import marked
+from signproxy.catalog.storage_credential import StorageCredential
 from signproxy.catalog.table_answer import Pieces, TableAnswer, read_table
 from signproxy.catalog.travel import back
 from signproxy.catalog.upstream_answer import UpstreamAnswer
@@ -27,16 +28,23 @@ from signproxy.facade.grants import Granting, signs
 from signproxy.facade.seen import Seen
 from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import Outcome
+from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.gate.turns import in_pieces
 from signproxy.gate.work import of_call, of_list
 from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.chosen_places import may_be_s3
 from signproxy.inventory.learned.claims import is_astray, outside_declared
 from signproxy.inventory.learned.sighting import Live, Loaded, Staged, TableFacts
-from signproxy.policy.catalog import Authorizer, Catalog
+from signproxy.model import NamedTable
+from signproxy.policy.catalog import Authorizer, Catalog, Delegation
+from signproxy.vending.vending import Vending, find_vendable
 
 _UNSERVED = frozenset({Reason.LOCATION_DISPUTED, Reason.LOCATION_OUTSIDE_ROOTS, Reason.LOCATION_UNVOUCHED})
 """Why none of a table's files, or of those below one of its paths, would be signed."""
+
+
+_VENDS = (Delegation.VENDED_CREDENTIALS,)
+_FORBIDDEN = 403
 
 
 class CallAnswers(NamedTuple):
@@ -45,6 +53,7 @@ class CallAnswers(NamedTuple):
     gate: Gate
     granting: Granting
     seen: Seen
+    vending: Vending
 
     async def of(self, asking: AdmittedCall, answer: UpstreamAnswer, asked_at: float, outcome: Outcome) -> Reply:
         """Return the reply to a call, and say in the outcome what it is; `asked_at` is `time.monotonic()` from before.
@@ -111,7 +120,8 @@ class CallAnswers(NamedTuple):
         if call.kind is CallKind.LOAD_TABLE and subject.caller.scope is not None:
             check_call(subject.caller.scope, call.kind, facts.uuid)
         # Of any other answer a client could go on using what was meant for this call alone.
-        etag = answer.headers.get("ETag", "") if call.kind is CallKind.LOAD_TABLE else ""
+        is_kept = call.kind is CallKind.LOAD_TABLE and Delegation.VENDED_CREDENTIALS not in asking.modes
+        etag = answer.headers.get("ETag", "") if is_kept else ""
         doubt = await self._unvouched(asking, facts) if answer.status == 200 else None
         if answer.status != 200:
             await self.seen.doubt(asking)
@@ -136,14 +146,40 @@ class CallAnswers(NamedTuple):
             doubt = doubt or outside_declared(catalog, facts)
         if created is not None and doubt is not None and self._is_unserved(catalog, facts, doubt):
             return self._not_served(asking, created, doubt, outcome)
+        outcome.detail = _unbelieved(doubt)
+        vended = None
         if not table.restricted:
             grant = self.granting.of_table(grant, catalog, facts, subject, asking.bearer)
+        if asking.modes[:1] == _VENDS and answer.status == 200 and doubt is None and not table.restricted:
+            vended = await self._vended(asking, facts, outcome)
         store = address_of(catalog, facts.location)
-        if store is not None and grant is None:
+        if vended is not None:
+            grant = None
+        elif store is not None and grant is None:
             store = store.through(self.granting.listener_for(self.gate.state, catalog))
-        pieces = table.with_grant(store, grant)
-        outcome.detail = _unbelieved(doubt)
+        pieces = table.with_grant(store, grant, vended)
         return self._reply(asking, answer, b"", pieces, etag=etag)
+
+    async def _vended(self, asking: AdmittedCall, facts: TableFacts, outcome: Outcome) -> StorageCredential | None:
+        """Return keys for a table that is believed to lie where it does, if its caller may have any.
+
+        They are for the table as the gate finds it, and not for what the answer says of it. A caller who may not read
+        its files gets none, as it would get no signature. Raise Refused where none can be made now, so that a client
+        does not take it for a table without keys; but not of a change, which is made already.
+        """
+        catalog, subject = asking.catalog, asking.subject
+        asked = AskedFor(CatalogAddress(catalog.name), NamedTable(facts.namespace, facts.name), bearer=asking.bearer)
+        try:
+            vendable = await find_vendable(self.gate, subject, asked, facts.uuid)
+            event_id, now = asking.request.event_id, time.time()
+            vended = await self.vending.vend(vendable, subject.caller, asking.bearer, event_id, now)
+        except Refused as refused:
+            if asking.effect is Effect.NONE and refused.reason.status != _FORBIDDEN:
+                raise
+            outcome.detail = f"no keys: {refused}"
+            return None
+        outcome.vended = vended.handed
+        return vended.credential
 
     def _is_unserved(self, catalog: Catalog, facts: TableFacts, doubt: SightingRefusal) -> bool:
         # The policy's table of this name may be another one than the upstream's.
@@ -221,7 +257,9 @@ class CallAnswers(NamedTuple):
         own = marked(etag, asking.variant) if etag else None
         if own is not None:
             headers.append(("ETag", own))
-        return Reply(answer.status, lines_of(headers, asking.request.request_id), content, pieces=pieces)
+        # No cache on the way may keep an answer with keys in it.
+        cache = NO_STORE if Delegation.VENDED_CREDENTIALS in asking.modes else NO_CACHE
+        return Reply(answer.status, lines_of(headers, asking.request.request_id, cache), content, pieces=pieces)
 
 
 def _unbelieved(doubt: SightingRefusal | None) -> str:

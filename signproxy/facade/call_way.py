@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from signproxy.answers.api_way import ApiWay
 from signproxy.answers.bodies import MAX_CALL, Arriving, read_whole
-from signproxy.answers.reply import JSON, Reply, lines_of
-from signproxy.catalog.call import CallKind, CatalogCall
+from signproxy.answers.reply import Reply
+from signproxy.catalog.call import AnswerChange, CallKind, CatalogCall
 from signproxy.catalog.call_body import (
     CallBody,
     Commit,
@@ -51,6 +51,7 @@ from signproxy.gate.request import AskedFor
 from signproxy.gate.turns import YieldTimer, in_pieces
 from signproxy.model import NamedTable, Subject
 from signproxy.policy.admission import refuse_closed
+from signproxy.policy.catalog import Delegation
 from signproxy.telemetry.log import get_logger
 
 _log = get_logger("signproxy.server")
@@ -66,7 +67,6 @@ _CHANGE_NOTHING = frozenset(
         CallKind.LIST_VIEWS,
         CallKind.LOAD_VIEW,
         CallKind.VIEW_EXISTS,
-        CallKind.LOAD_CREDENTIALS,
         # These may be made again, whatever became of the first.
         CallKind.REPORT_METRICS,
         CallKind.PLAN_TABLE,
@@ -82,7 +82,6 @@ _COMMITS = frozenset({CallKind.UPDATE_TABLE, CallKind.COMMIT_TRANSACTION})
 _JUDGED_BY_BODY = frozenset(kind for kind in CallKind if reads_body(kind) or may_choose(kind))
 
 _NOT_SENT = frozenset({Reason.UPSTREAM_UNAVAILABLE, Reason.BODY_TIMEOUT, Reason.CLIENT_GONE})
-_NO_CREDENTIALS = b'{"storage-credentials":[]}'
 
 _QUERY = re.compile(r"[!\"$-~]{0,16384}")
 """Printable ASCII without `#`, behind which nothing would be sent."""
@@ -178,38 +177,36 @@ class CallWay(ApiWay):
         effect = Effect.NONE if call.kind in _CHANGE_NOTHING else Effect.CHANGE
         asking = AdmittedCall(catalog, read.bound, subject, asked.bearer, self.request, call, said, effect)
         before = dropped = None
-        if call.kind is not CallKind.LOAD_CREDENTIALS:
-            scope = subject.caller.scope
-            if scope is not None:
-                check_call(scope, call.kind, None)
-                if (call.name and call.kind is not CallKind.LOAD_TABLE) or isinstance(said, Transaction):
-                    # By name alone it would be good for whatever takes the name of its table. A load's answer says
-                    # itself.
-                    check_call(scope, call.kind, await seen.uuid_now(asking, scope))
-            if read.chosen:
-                await seen.choices.check(asking, read.chosen, self._bill.add)
-                if refuse_closed(gate.state, catalog) is None:
-                    await seen.conflicts.check(asking, read.chosen)
-            if call.kind in _COMMITS and isinstance(said, Commit | Transaction):
-                commits = (said,) if isinstance(said, Commit) else said.commits
-                before = await seen.choices.check_commits(asking, commits, self._bill.add)
-            if call.kind is CallKind.DROP_TABLE:
-                # Of the table as it was before: another may have its name once the answer is there.
-                dropped = await seen.removable(asking)
+        scope = subject.caller.scope
+        if scope is not None:
+            check_call(scope, call.kind, None)
+            if (call.name and call.kind is not CallKind.LOAD_TABLE) or isinstance(said, Transaction):
+                # By name alone it would be good for whatever takes the name of its table. A load's answer says itself.
+                check_call(scope, call.kind, await seen.uuid_now(asking, scope))
+        if read.chosen:
+            await seen.choices.check(asking, read.chosen, self._bill.add)
+            if refuse_closed(gate.state, catalog) is None:
+                await seen.conflicts.check(asking, read.chosen)
+        if call.kind in _COMMITS and isinstance(said, Commit | Transaction):
+            commits = (said,) if isinstance(said, Commit) else said.commits
+            before = await seen.choices.check_commits(asking, commits, self._bill.add)
+        if call.kind is CallKind.DROP_TABLE:
+            # Of the table as it was before: another may have its name once the answer is there.
+            dropped = await seen.removable(asking)
         self._admitted = replace(asking, dropped=dropped, chosen=bool(read.chosen), before=before)
         return self.admitted(subject, asked, catalog.name)
 
     async def serve(self, judgement: Judgement, outcome: Outcome) -> Reply:
         """Make the call, and answer with what becomes of it. Raise Refused."""
         facade, call, admitted_call, bound = self.rooms, self.call, self._admitted, self._read.bound
-        if call.kind is CallKind.LOAD_CREDENTIALS:
-            # Keys that the upstream made would be thrown away.
-            return self._known(Reply(200, f"{JSON}{lines_of((), self.request.request_id)}", _NO_CREDENTIALS))
         catalog, subject, headers = admitted_call.catalog, admitted_call.subject, self.message.headers
         authorization = await bound.upstream.authorization(self.bearer, subject.caller.expires_at)
         target = await bound.paths.target(call.path, self.message.query, authorization, self.request.request_id)
         state, granting = facade.gate.state, facade.granting
-        grant = granting.offered(state, catalog, bound.upstream.spec.offer, judgement.asked, headers)
+        modes: tuple[Delegation, ...] = ()
+        if call.kind.change is AnswerChange.SIGNER:
+            modes = granting.modes(state, catalog, bound.upstream.spec.offer, subject, headers)
+        grant = granting.offered(modes, catalog, judgement.asked, headers)
         variant = granting.variant(grant, state, self.request.wall)
         sent = question_headers(headers.items(), bound.upstream.spec.headers, self.request.request_id, authorization)
         body = self._read.body
@@ -217,12 +214,15 @@ class CallWay(ApiWay):
             # What was judged was read as UTF-8: a charset would have the upstream read something else.
             sent = [(name, value) for name, value in sent if name.lower() != "content-type"]
             sent.append(("Content-Type", "application/json"))
-        kept = headers.get("If-None-Match") if call.kind is CallKind.LOAD_TABLE else None
+        # What a client kept may hold keys that have ended since, whatever became of the table.
+        is_kept = call.kind is CallKind.LOAD_TABLE and Delegation.VENDED_CREDENTIALS not in modes
+        kept = headers.get("If-None-Match") if is_kept else None
         known = None if kept is None else unmarked(kept, variant)
         if known is not None:
             sent.append(("If-None-Match", known))
         asking = replace(
             admitted_call,
+            modes=modes,
             grant=grant,
             variant=variant,
             conditional=known is not None,

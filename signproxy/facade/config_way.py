@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from signproxy.answers.api_way import ApiWay
 from signproxy.answers.reply import JSON, Reply, answer, lines_of
 from signproxy.audit.event import Kind
+from signproxy.catalog.access_delegation import modes_offered
 from signproxy.catalog.call import CallKind, CatalogCall
 from signproxy.catalog.config_answer import client_config, config_answer
-from signproxy.catalog.signer_grant import DELEGATION_HEADER, is_offered
+from signproxy.catalog.signer_grant import DELEGATION_HEADER
 from signproxy.catalog.travel import question_headers
 from signproxy.catalog.upstream import Question
 from signproxy.catalog.upstream_paths import MAX_CONFIG
@@ -29,8 +30,10 @@ from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import Subject
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 from signproxy.s3.query import parse_query
+
+_SIGNS = (Delegation.REMOTE_SIGNING,)
 
 _CONFIG = CatalogCall(kind=CallKind.CONFIG, path="config")
 
@@ -89,13 +92,20 @@ class ConfigWay(ApiWay):
         """Answer with the configuration. Raise Refused."""
         facade, bound, rooms, catalog = self.rooms.facade, self._bound, self.rooms, self._catalog
         delegation = self.message.headers.get(DELEGATION_HEADER, "")
-        signing = signs(rooms.gate.state, catalog)
+        state, subject = rooms.gate.state, judgement.subject
+        assert subject is not None  # noqa: S101 - a caller of this way has shown a token
+        signing = signs(state, catalog)
         if facade is not None and bound is not None:
             reply = await self._of_upstream(facade, bound, judgement, outcome, delegation)
             reply.known = True
             return self.finish(reply)
         config = client_config(
-            catalog, rooms.public_url, signing=signing, delegation=delegation, listener=rooms.listener
+            catalog,
+            rooms.public_url,
+            signing=signing,
+            delegation=delegation,
+            listener=rooms.listener,
+            offered=state.delegation_of(subject.caller, catalog),
         )
         return self.finish(answer(config, self.request.request_id))
 
@@ -121,14 +131,16 @@ class ConfigWay(ApiWay):
             elif not await bound.paths.leads_here(content, authorization, self.request.request_id):
                 detail = f"warehouse {warehouse!r} of the upstream is another one than that of {catalog.name!r}"
                 raise Refused(Reason.CATALOG_UNKNOWN, detail)
-            signing = signs(facade.gate.state, catalog)
-            offered = signing and is_offered(bound.upstream.spec.offer, delegation)
+            state = facade.gate.state
+            signing, offered = signs(state, catalog), state.delegation_of(subject.caller, catalog)
+            modes = modes_offered(offered, bound.upstream.spec.offer, delegation) if signing and offered else ()
             own = client_config(
                 catalog,
                 facade.granting.public_url,
                 signing=signing,
                 delegation=delegation,
-                listener="" if offered else facade.granting.listener_for(facade.gate.state, catalog),
+                listener="" if modes[:1] == _SIGNS else facade.granting.listener_for(state, catalog),
+                offered=offered,
             )
             content = config_answer(content, own)
         return Reply(200, f"{JSON}{lines_of((), self.request.request_id)}", content)

@@ -19,6 +19,7 @@ from signproxy.model import Subject
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.state import PolicyState
 from signproxy.telemetry.families import CounterFamily
+from signproxy.vending.vending import Vending
 
 
 class Facade(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +32,13 @@ class Facade(msgspec.Struct, frozen=True, kw_only=True):
     authenticator: Authenticator
     upstreams: Upstreams
     seen: Seen
+    vending: Vending
     calls: CounterFamily
 
     @property
     def answers(self) -> CallAnswers:
         """What turns answers into those of callers."""
-        return CallAnswers(self.gate, self.granting, self.seen)
+        return CallAnswers(self.gate, self.granting, self.seen, self.vending)
 
     def carried(self, context: str, subject: Subject, now: float) -> SealedContext:
         """Return what a sign request brought back, to be opened once it is needed."""

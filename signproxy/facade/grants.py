@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from signproxy.catalog.access_delegation import modes_offered
 from signproxy.catalog.carried import APPLICATION, CONTEXT, QUERY, Contexts
 from signproxy.catalog.names import encode_segment
 from signproxy.catalog.signer_grant import (
@@ -14,7 +15,6 @@ from signproxy.catalog.signer_grant import (
     Offer,
     SignerGrant,
     client_of,
-    is_offered,
     mount_of,
     variant_of,
 )
@@ -23,7 +23,7 @@ from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.learned.sighting import Staged, TableFacts
 from signproxy.model import Subject, TableScope
 from signproxy.policy.admission import refuse_closed
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 from signproxy.policy.state import PolicyState
 
 
@@ -38,11 +38,20 @@ class Granting(NamedTuple):
     listener: str = ""
     """The S3 listener's URL; empty where there is none that clients can be told."""
 
+    def modes(
+        self, state: PolicyState, catalog: Catalog, offer: Offer, subject: Subject, headers: Mapping[str, str]
+    ) -> tuple[Delegation, ...]:
+        """Return how the caller may reach a table's objects, the first of it that can be had. Raise Refused."""
+        if not signs(state, catalog):
+            return ()
+        offered = state.delegation_of(subject.caller, catalog)
+        return modes_offered(offered, offer, headers.get(DELEGATION_HEADER, ""))
+
     def offered(
-        self, state: PolicyState, catalog: Catalog, offer: Offer, asked: AskedFor, headers: Mapping[str, str]
+        self, modes: tuple[Delegation, ...], catalog: Catalog, asked: AskedFor, headers: Mapping[str, str]
     ) -> SignerGrant | None:
-        """Return what this caller is told, but for what differs from table to table; None where it is nothing."""
-        if refuse_closed(state, catalog) is not None or not is_offered(offer, headers.get(DELEGATION_HEADER, "")):
+        """Return what this caller is told of the signer, but for what differs from table to table, if it may be."""
+        if Delegation.REMOTE_SIGNING not in modes:
             return None
         said = {APPLICATION: asked.application, QUERY: asked.query_id}
         return SignerGrant(

@@ -9,7 +9,7 @@ from signproxy.audit.encode import cut
 from signproxy.audit.event import MAX_CONTEXT_BYTES, AuditEvent, to_the_second
 from signproxy.gate.forwarded import Passed
 from signproxy.gate.judgement import Judgement
-from signproxy.gate.outcome import Outcome, StoreOutcome
+from signproxy.gate.outcome import HandedOut, Outcome, StoreOutcome
 from signproxy.gate.request import NOTHING_ASKED, Request
 from signproxy.model import NamedTable, Subject
 from signproxy.s3.request import S3Request
@@ -81,6 +81,8 @@ def event_of(request: Request, judgement: Judgement, outcome: Outcome, now: int)
     elif isinstance(asked.target, NamedTable):
         event.namespace = asked.target.namespace
         event.table = asked.target.name
+    if outcome.vended is not None:
+        _as_vended(event, outcome.vended)
     if isinstance(outcome, StoreOutcome):
         _at_the_store(event, outcome)
     return event
@@ -109,6 +111,15 @@ def decided_at(elapsed_ns: int) -> str:
     at = time() - elapsed_ns / 1e9
     second = int(at)
     return f"{to_the_second(second)}.{int((at - second) * 1_000_000):06d}Z"
+
+
+def _as_vended(event: AuditEvent, vended: HandedOut) -> None:
+    event.access_key_id = vended.access_key_id
+    event.access = vended.access
+    event.expires_at = vended.expires_at
+    event.prefixes = vended.prefixes
+    event.policy_sha256 = vended.policy_digest
+    event.session_name = vended.session_name
 
 
 def _at_the_store(event: AuditEvent, outcome: StoreOutcome) -> None:

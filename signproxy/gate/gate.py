@@ -16,6 +16,7 @@ from signproxy.gate.judgement import Denied, Judged, Judgement, OpenQuestion
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.gate.scope import check_tables, check_target
 from signproxy.gate.turns import read_in_pieces
+from signproxy.gate.vendable import VendGate
 from signproxy.gate.work import SHORT_DELETE, turn_of
 from signproxy.inventory.learned.asked import Found
 from signproxy.inventory.learned.learned import LearnedTables
@@ -52,7 +53,7 @@ class _Admission(msgspec.Struct, frozen=True, gc=False):
 class Gate:
     """Catalog, classify, resolve, judge; the state is read once per attempt, so a reload never splits one."""
 
-    __slots__ = ("_accepted", "_admitted", "_learned", "_resolver", "_state", "forward")
+    __slots__ = ("_accepted", "_admitted", "_learned", "_resolver", "_state", "forward", "vend")
 
     def __init__(
         self,
@@ -70,6 +71,8 @@ class Gate:
         self._admitted: dict[tuple[int, int], _Admission] = {}
         self.forward = ForwardGate(state, resolver, self._learned)
         """The same for requests that come to the S3 listener."""
+        self.vend = VendGate(state, self._learned)
+        """The same for requests for keys."""
 
     @property
     def state(self) -> PolicyState:

@@ -9,7 +9,7 @@ from signproxy.gate.attempt import Attempt
 from signproxy.gate.forwarded import Observed, Passed
 from signproxy.gate.judgement import Denied, denial_of
 from signproxy.gate.scope import check_carried
-from signproxy.model import Allow, Deny, Subject
+from signproxy.model import Allow, Ceiling, Deny, Subject
 from signproxy.s3.forwarded import classify_forwarded, key_check
 from signproxy.s3.rules import KeyRules, OperationsAllowed, Rules
 
@@ -84,6 +84,9 @@ def observed(attempt: Attempt, refused: Refused) -> Passed:
     forwardable = classify_forwarded(storage, attempt.wire, _OPEN_RULES)
     if forwardable.request.copy_source is not None and attempt.subject.caller.scopes:
         # What is copied was not judged, and may lie outside of the scope.
+        raise refused
+    if attempt.subject.ceiling is not Ceiling.NONE and forwardable.request.operation.needs_write:
+        # What was shown only reads, whatever its caller is spared.
         raise refused
     check = key_check(storage, _OPEN_RULES.keys)
     for key in forwardable.request.delete_keys:

@@ -9,6 +9,24 @@ from signproxy.errors import Reason
 from signproxy.model import Subject
 
 
+class HandedOut(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Keys that a caller was given for a table, as the event tells of them."""
+
+    access_key_id: str
+    """Its last characters."""
+    access: str
+    expires_at: str
+    """RFC 3339."""
+    kind: str
+    """How they were made, as the settings have it."""
+    prefixes: tuple[str, ...] = ()
+    """What they open: the places of the table, as `s3://` has them, final slash included."""
+    policy_digest: str = ""
+    """Of the session policy, where the store was given one."""
+    session_name: str = ""
+    """How the store's own log calls them, where it does."""
+
+
 class Outcome(msgspec.Struct, kw_only=True, gc=False):
     """How serving a request ended. Filled by the way that served it."""
 
@@ -26,6 +44,8 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     """Whether the client may use the same answer again."""
     subject: Subject | None = None
     """The principal that an upstream gave a token, where none was known before."""
+    vended: HandedOut | None = None
+    """The keys that were handed out for a table, if any were."""
     stamped: bool = False
     """Whether what was signed, or sent, carries the id of the audit event."""
 

@@ -101,6 +101,9 @@ class Recorder:
             op = event.s3_op or event.kind.value
             event_id = self._take(event, lease)
             self._metrics.answered(op, event.decision.value, event.reason, event.total_us, event_id)
+            vended = outcome.vended
+            if vended is not None:
+                self._metrics.vended.labels(vended.kind, vended.access).inc()
         if self._sampled is not None and self._sampled.takes():
             self._sampled.allowed(_line(event))
 

@@ -143,7 +143,9 @@ class Authenticator:
 
         The one place where a caller becomes a subject.
         """
-        return Known(Subject(principal, principal), self._generation)
+        # The call is for the few that are narrowed: this is run for each token that is shown.
+        whole = principal.key_scope is None
+        return Known(Subject(principal, principal) if whole else Subject.of(principal), self._generation)
 
     def again(self, known: Known | None) -> Subject | None:
         """Return who a token that came before is of, if nothing has changed since; else it is to be judged."""

@@ -19,12 +19,11 @@ _WINDOWS = (7, 30, 90)
 _WILDCARDS = "[*?]"
 
 
-def entitled(grants: DataFrame, tables: DataFrame, *, signing: bool = True) -> DataFrame:
+def entitled(grants: DataFrame, tables: DataFrame) -> DataFrame:
     """Count the tables that each principal may read or write.
 
-    Writing implies reading. To sign and to forward need TABLE_REMOTE_SIGN besides; keys are vended without it. Nothing
-    is expanded to tables: of each principal's places those count that lie in no other one of the same principal, with
-    the tables that are below them.
+    Writing implies reading. Every way needs TABLE_REMOTE_SIGN besides. Nothing is expanded to tables: of each
+    principal's places those count that lie in no other one of the same principal, with the tables that are below them.
     """
     held = grants.where(F.col("principal").isNotNull() & F.isnull(F.nullif(F.col("volume"), F.lit(""))))
     placed = held.select("principal", "privilege", place().alias("place"))
@@ -32,7 +31,7 @@ def entitled(grants: DataFrame, tables: DataFrame, *, signing: bool = True) -> D
         placed.where(F.col("privilege").isin(*SATISFY_DATA[needed])).select("principal", "place").distinct()
         for needed in (READ_DATA, REMOTE_SIGN)
     )
-    reached = both(topmost(readable), topmost(signed)) if signing else topmost(readable)
+    reached = both(topmost(readable), topmost(signed))
     return reached.join(tables_below(tables), "place").groupBy("principal").agg(F.sum("tables").alias("entitled"))
 
 
@@ -75,6 +74,12 @@ def held(events: DataFrame) -> DataFrame:
     return swept.groupBy("principal", "mode").agg(
         F.max("open").alias("held_max"), F.coalesce(F.sum(lasting), F.lit(0.0)).alias("exposure_table_seconds")
     )
+
+
+def with_keys(events: DataFrame) -> DataFrame:
+    """Return the events, and once more, as `vend`, those of catalog calls whose answers keys came with."""
+    came_with = (F.col("kind") == "catalog") & (F.coalesce(F.col("access_key_id"), F.lit("")) != "")
+    return events.union(events.where(came_with).withColumn("kind", F.lit("vend")))
 
 
 def effective_reach(events: DataFrame, tables: DataFrame) -> DataFrame:
@@ -131,28 +136,24 @@ def blast_radius(
     `reduction_factor` is how many times fewer tables a thief of everything valid would have opened than a static key
     that opens all of them; there is none where nothing was handed out.
     """
+    events = with_keys(events)
     n_root = tables.select(table_place().alias("place")).distinct().agg(F.count(F.lit(1)).alias("n_root"))
     came = (
         events.where(F.col("kind").isin("sign", "forward", "vend") & (F.col("decision") == "allow"))
         .select(effective().alias("principal"), F.col("kind").alias("mode"))
         .distinct()
     )
-    by_keys = entitled(grants, tables, signing=False)
-    absent = by_keys.join(came, "principal", "left_anti").select("principal", F.lit("none").alias("mode"))
-    # A principal that never came may come for keys.
-    of_mode = F.when(F.col("mode").isin("vend", "none"), F.lit("vend")).otherwise(F.lit("sign"))
-    may = by_keys.withColumn("by", F.lit("vend")).union(entitled(grants, tables).withColumn("by", F.lit("sign")))
+    may = entitled(grants, tables)
+    absent = may.join(came, "principal", "left_anti").select("principal", F.lit("none").alias("mode"))
     wide = effective_reach(events, tables).withColumn("mode", F.lit("vend"))
     seconds = max((trail.last - trail.first).total_seconds(), 1.0)
     counts = [f"used_tables_{days}d" for days in _WINDOWS]
     return (
         came.union(absent)
-        .withColumn("by", of_mode)
-        .join(may, ["principal", "by"], "left")
+        .join(may, "principal", "left")
         .join(held(events), ["principal", "mode"], "left")
         .join(wide, ["principal", "mode"], "left")
         .join(used_tables(used, trail), "principal", "left")
-        .drop("by")
         .crossJoin(F.broadcast(n_root))
         .fillna(0, ["entitled", "held_max", "exposure_table_seconds", *counts])
         .withColumns(

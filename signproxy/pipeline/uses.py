@@ -21,22 +21,19 @@ from signproxy.pipeline.lattice import (
 from signproxy.pipeline.places import place
 
 _OBJECTS = ("sign", "forward", "vend", "refresh")
-_VENDED = ("vend", "refresh")
 _CALL = "catalog"
-_WRITES = ("write", "delete")
+_WRITES = ("write", "delete", "read-write")
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "read": (REMOTE_SIGN, READ_DATA),
     "write": (REMOTE_SIGN, WRITE_DATA),
-    "vend-read": (READ_DATA,),
-    "vend-write": (WRITE_DATA,),
     "volume-read": (VOLUME_READ,),
     "volume-write": (VOLUME_WRITE,),
     **{f"call-{call}": privileges for call, privileges in CALLS.items()},
 }
-"""What a use needs, by its kind; vending hands out data and signs nothing."""
+"""What a use needs, by its kind. Keys are handed out for what would be signed, and for nothing else."""
 
-_ON_TABLES = ("read", "write", "vend-read", "vend-write")
+_ON_TABLES = ("read", "write")
 
 
 class TrailSpan(msgspec.Struct, frozen=True):
@@ -119,10 +116,6 @@ def catalogs_with_calls(used: DataFrame) -> list[str]:
 def _need() -> Column:
     writes = F.col("access").isin(*_WRITES) | F.col("s3_op").isin(*WRITING_LISTS)
     writes = F.coalesce(writes, F.lit(False))
-    way = (
-        F.when(F.coalesce(F.col("volume"), F.lit("")) != "", F.lit("volume-"))
-        .when(F.col("kind").isin(*_VENDED), F.lit("vend-"))
-        .otherwise(F.lit(""))
-    )
+    way = F.when(F.coalesce(F.col("volume"), F.lit("")) != "", F.lit("volume-")).otherwise(F.lit(""))
     data = F.concat(way, F.when(writes, F.lit("write")).otherwise(F.lit("read")))
     return F.when(F.col("kind") == _CALL, F.concat(F.lit("call-"), F.col("call"))).otherwise(data)

@@ -80,6 +80,13 @@ class Overlap(Enum):
     ALLOWED = "allowed"
 
 
+class Delegation(Enum):
+    """How a caller may be let reach the objects of a table; the values are those of `X-Iceberg-Access-Delegation`."""
+
+    REMOTE_SIGNING = "remote-signing"
+    VENDED_CREDENTIALS = "vended-credentials"
+
+
 class CatalogKind(Enum):
     """Who keeps the catalog's metadata."""
 
@@ -100,6 +107,8 @@ class Catalog(msgspec.Struct, eq=False):
     allow_external: bool = False
     binding: TableBinding = TableBinding.STRICT
     overlap: Overlap = Overlap.FORBIDDEN
+    delegation: tuple[Delegation, ...] = (Delegation.REMOTE_SIGNING,)
+    """What its callers are offered, but for those whose principal roles say otherwise."""
     prefixes: tuple[str, ...] = ()
     """Every prefix that means this catalog, its name first."""
     roles: dict[int, str] = {}

@@ -106,7 +106,7 @@ def decide(
         rights = NO_RIGHTS
     operation, storage = request.operation, request.storage
     need = SIGN_S3_WRITE_REQUEST if operation.needs_write else SIGN_S3_READ_REQUEST
-    denial = _unprivileged(catalog, subject, rights, owners, need, standing)
+    denial = unprivileged(catalog, subject, rights, owners, need, standing)
     if denial is not None:
         return denial
     read_from = _reach(catalog, rights, owners, request, standing)
@@ -130,7 +130,7 @@ def decide(
     return unlaundered(allow, request, signed)
 
 
-def _unprivileged(
+def unprivileged(
     catalog: Catalog, subject: Subject, rights: Rights, owners: tuple[Table, ...], need: int, standing: Standing | None
 ) -> Deny | None:
     """Refuse what is not granted on one of the tables or above it, writes under a ceiling, and what is restricted."""

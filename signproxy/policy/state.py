@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from signproxy.model import Principal
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 from signproxy.policy.rights import Rights
 from signproxy.policy.volume import Volumes
 from signproxy.s3.storage import Storage
@@ -73,6 +73,8 @@ class PolicyState(msgspec.Struct, eq=False, weakref=True, kw_only=True):
     """Principal (`issuer/claim`, or the bare claim) -> its principal roles."""
     principal_roles: Mapping[str, Mapping[str, frozenset[int]]] = {}
     """Principal role -> catalog -> the catalog roles that it stands for."""
+    delegations: Mapping[str, Mapping[str, tuple[Delegation, ...]]] = {}
+    """Principal role -> catalog -> what its holders are offered, in place of what the catalog says."""
     single_issuer: bool = False
     observed: frozenset[str] = frozenset()
     """The principals with `mode: observe`, named as in `principals`."""
@@ -126,6 +128,14 @@ class PolicyState(msgspec.Struct, eq=False, weakref=True, kw_only=True):
         if declared is None:
             return brought or None
         return declared + tuple(role for role in brought if role not in declared)
+
+    def delegation_of(self, principal: Principal, catalog: Catalog) -> tuple[Delegation, ...]:
+        """Return what a principal may be offered: all that its roles say, or what the catalog does where none says."""
+        if not self.delegations:
+            return catalog.delegation
+        held = [self.delegations.get(role, {}) for role in self.principal_roles_of(principal) or ()]
+        said = [each[catalog.name] for each in held if catalog.name in each]
+        return tuple(dict.fromkeys([mode for modes in said for mode in modes])) if said else catalog.delegation
 
     def _declared(self, principal: Principal) -> tuple[str, ...] | None:
         """Return the roles of the policy's entry for a principal, `issuer/claim` before the bare claim."""

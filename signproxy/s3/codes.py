@@ -121,6 +121,8 @@ _CODES: dict[Reason, S3Code] = {
     # the way
     Reason.STORE_INVALID: S3Code(502, "InternalError"),
     Reason.UPSTREAM_INVALID: S3Code(502, "InternalError"),
+    Reason.SESSIONS_REFUSED: S3Code(502, "InternalError"),
+    Reason.SESSIONS_INVALID: S3Code(502, "InternalError"),
     Reason.STORE_TIMEOUT: S3Code(504, "InternalError"),
     Reason.UPSTREAM_TIMEOUT: S3Code(504, "InternalError"),
     Reason.INTERNAL: S3Code(500, "InternalError"),

@@ -71,6 +71,11 @@ class DeclaredMetrics:
             "signproxy_catalog_calls_total{call,status}",
             "Catalog calls that were answered, by call and by the class of the status: 2xx, 3xx, 4xx, 5xx.",
         )
+        self.vended = registry.counter(
+            "signproxy_vended_keys_total{kind,access}",
+            "Keys for a table that callers were given, by kind (`sts`, `issued`) and access. Refusals are in "
+            "`signproxy_requests_total`, with the op `vend`.",
+        )
         self._authz: Histogram = self.stage_seconds.labels("authz")
         self._sign: Histogram = self.stage_seconds.labels("sign")
         self._total: Histogram = self.stage_seconds.labels("total")

@@ -18,7 +18,7 @@ from signproxy.catalog.config_answer import (
     config_answer,
 )
 from signproxy.errors import Reason, Refused
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 from signproxy.s3.storage import S3Endpoint, Storage, StorageKind, Style
 
 MINIO = Storage("m", StorageKind.S3_COMPATIBLE, "r1", ("b",), (S3Endpoint("http", "minio:9000", (Style.PATH,)),))
@@ -98,7 +98,6 @@ def test_only_routes_that_pass_are_told() -> None:
         "GET /v1/{prefix}/namespaces",
         "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
-        "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
         *SIGN_ROUTES,
     ]
     assert "POST" not in told(FIXTURE, signing=False)["endpoints"][:2]
@@ -109,11 +108,11 @@ def test_only_routes_that_pass_are_told() -> None:
 @pytest.mark.parametrize("where", ("defaults", "overrides"))
 def test_a_server_that_does_not_say_has_the_usual_routes(endpoints: dict[str, object], where: str) -> None:
     """What is sent replaces the client's own list: with the sign route alone it would find a catalog without tables."""
-    assert told(endpoints)["endpoints"] == [*DEFAULT_ROUTES, CREDENTIALS_ROUTE, *SIGN_ROUTES]
+    assert told(endpoints)["endpoints"] == [*DEFAULT_ROUTES, *SIGN_ROUTES]
     with_views = told({**endpoints, where: {"view-endpoints-supported": "TRUE"}})
-    assert with_views["endpoints"] == [*DEFAULT_ROUTES, *VIEW_ROUTES, CREDENTIALS_ROUTE, *SIGN_ROUTES]
+    assert with_views["endpoints"] == [*DEFAULT_ROUTES, *VIEW_ROUTES, *SIGN_ROUTES]
     without = told({**endpoints, where: {"view-endpoints-supported": "false"}})
-    assert without["endpoints"] == [*DEFAULT_ROUTES, CREDENTIALS_ROUTE, *SIGN_ROUTES]
+    assert without["endpoints"] == [*DEFAULT_ROUTES, *SIGN_ROUTES]
 
 
 def test_the_usual_routes_are_the_specifications() -> None:
@@ -124,7 +123,28 @@ def test_the_usual_routes_are_the_specifications() -> None:
     assert {kind.value for kind in CallKind} - ADVERTISED == {
         "GET /v1/config",
         "POST /v1/oauth/tokens",
+        CREDENTIALS_ROUTE,
     }
+
+
+def test_the_route_of_keys_is_told_to_those_who_are_offered_some() -> None:
+    """A client would refresh where every refresh is refused, or never find out that it may."""
+    own = client_config(CATALOG, "https://sign.example", signing=True, delegation="", offered=tuple(Delegation))
+    routes = json.loads(config_answer(json.dumps(FIXTURE).encode(), own))["endpoints"]
+    assert (CREDENTIALS_ROUTE in routes, set(SIGN_ROUTES) <= set(routes)) == (True, True)
+    only = (Delegation.VENDED_CREDENTIALS,)
+    keys = client_config(CATALOG, "u", signing=True, delegation="vended-credentials", offered=only)
+    assert keys.endpoints == [CREDENTIALS_ROUTE]
+    assert not {"aws.remote-signing.enabled", "s3.signer.uri", "s3.signer"} & keys.overrides.keys()
+    assert client_config(CATALOG, "u", signing=False, delegation="", offered=only).endpoints == []
+
+
+@pytest.mark.parametrize(("first", "signs"), (("remote-signing", True), ("vended-credentials", False)))
+def test_a_client_is_set_up_for_what_it_prefers(first: str, signs: bool) -> None:
+    """PyIceberg signs remotely once its catalog says so, whatever keys a table comes with."""
+    other = {"remote-signing": "vended-credentials"}.get(first, "remote-signing")
+    own = client_config(CATALOG, "u", signing=True, delegation=f"{first},{other}", offered=tuple(Delegation))
+    assert ("s3.signer" in own.overrides) is signs
 
 
 def test_a_client_that_did_not_ask_is_told_nothing_that_breaks_it() -> None:

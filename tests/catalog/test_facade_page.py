@@ -62,7 +62,7 @@ def rows() -> list[str]:
     for kind in CallKind:
         method, _, path = kind.value.partition(" ")
         path = path.removeprefix("/v1/").removeprefix("{prefix}/")
-        answer = "always an empty list" if kind is CallKind.LOAD_CREDENTIALS else _ANSWER[kind.change]
+        answer = "signproxy's own: [Vending](vending.md)" if kind is CallKind.LOAD_CREDENTIALS else _ANSWER[kind.change]
         lines.append(f"| {kind.name} | `{method} {path}` | {_needs(kind)} | {answer} |")
     return lines
 

@@ -13,11 +13,8 @@ from signproxy.catalog.signer_grant import (
     MAX_TAG,
     MAX_TAGS,
     IcebergClient,
-    Offer,
     SignerGrant,
-    asks_for_signing,
     client_of,
-    is_offered,
     marked,
     mount_of,
     unmarked,
@@ -212,25 +209,3 @@ def test_what_is_no_tag_is_left_out(etag: str) -> None:
 def test_a_client_is_known_by_what_it_sends(user_agent: str, client_version: str, expected: IcebergClient) -> None:
     """PyIceberg needs what would be odd for all others."""
     assert client_of(user_agent, client_version) is expected
-
-
-@pytest.mark.parametrize(
-    ("offer", "delegation", "offered"),
-    (
-        (Offer.ON_REQUEST, "", False),
-        (Offer.ON_REQUEST, "vended-credentials", False),
-        (Offer.ON_REQUEST, "remote-signing", True),
-        (Offer.ON_REQUEST, "vended-credentials, remote-signing", True),
-        (Offer.ALWAYS, "", True),
-        (Offer.ALWAYS, "vended-credentials", True),
-    ),
-)
-def test_signing_is_offered_on_request_or_always(offer: Offer, delegation: str, *, offered: bool) -> None:
-    """iceberg-go refuses a table that offers it; others would read with keys of their own."""
-    assert is_offered(offer, delegation) is offered
-
-
-def test_the_header_is_a_list_of_names() -> None:
-    """A name that contains another one asks for something else."""
-    assert not asks_for_signing("no-remote-signing")
-    assert not asks_for_signing("remote-presigning")

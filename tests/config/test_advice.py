@@ -29,6 +29,8 @@ credentials:
   providers:
     keys: {class: static, properties: {access_key_id_file: id, secret_access_key_file: key}}
     other: {class: 'a.b:C', properties: {file: both, ca_file: store.crt, region: x}}
+storages:
+  lake: {credentials: keys, hosts: [aws], sts: {role: 'arn:aws:iam::1:role/lake-of-all', web_identity_token_file: web}}
 audit: {sink: file, path: audit}
 s3:
   enabled: true
@@ -37,7 +39,7 @@ s3:
   upstream: {ca_file: stores.crt}
 """
 PUBLIC = ("policy", "tls.crt", "ca.crt", "public.pem", "store.crt", "stores.crt")
-SECRET = ("tls.key", "admin.key", "secret", "token", "id", "key", "both", "pod-token")
+SECRET = ("tls.key", "admin.key", "secret", "token", "id", "key", "both", "pod-token", "web")
 
 
 @pytest.fixture
@@ -79,6 +81,7 @@ def test_secrets_that_every_user_can_read_are_told(directory: Path) -> None:
             ("credentials.providers.keys.properties.access_key_id_file", "id"),
             ("credentials.providers.keys.properties.secret_access_key_file", "key"),
             ("credentials.providers.other.properties.file", "both"),
+            ("storages.lake.sts.web_identity_token_file", "web"),
         )
     ]
 

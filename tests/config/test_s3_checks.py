@@ -240,3 +240,44 @@ def test_clients_are_told_an_address_that_leads_there_or_none(tmp_path: Path, s3
     said = [finding.where[-1] for finding in advice(load_settings(file, {}))]
     assert ("s3.public_url" in said) is (s3.startswith("enabled: true") and not url)
     assert "s3.public_url" not in [finding.where[-1] for finding in advice(settings)]
+
+
+_BOUND = (
+    "credentials: {{providers: {{p: {{class: chain}}}}}}\nstorages: {{main: {{credentials: p, hosts: [aws], {}}}}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("s3", "vend", "problem"),
+    (
+        ("enabled: true", "vend: issued", ""),
+        ("enabled: false", "vend_seconds: 900", ""),
+        (
+            "enabled: true, keys: {max_seconds: 359}",
+            "vend: issued",
+            "clients renew without pause what lives for less than 360 s; raise s3.keys.max_seconds",
+        ),
+        ("enabled: true", "vend: sts", "a session is made of a role; set storages.main.sts.role"),
+        ("enabled: false", "vend: sts, sts: {role: 'arn:aws:iam::123456789012:role/lake'}", ""),
+        (
+            "enabled: false",
+            "vend: issued",
+            "issued keys are good at the S3 listener alone; set s3.enabled, with `emulated` among s3.identities",
+        ),
+        (
+            "enabled: true, identities: [bearer]",
+            "vend: issued",
+            "issued keys are good at the S3 listener alone; set s3.enabled, with `emulated` among s3.identities",
+        ),
+        (
+            "enabled: true, host: 0.0.0.0, allow_remote: true",
+            "vend: issued",
+            "callers have to be told where their keys are good; set s3.public_url",
+        ),
+        ("enabled: true, host: 0.0.0.0, allow_remote: true, public_url: 'http://s3:8182'", "vend: issued", ""),
+    ),
+)
+def test_keys_are_not_promised_that_open_nothing(tmp_path: Path, s3: str, vend: str, problem: str) -> None:
+    """Clients would be handed keys, and find no place that takes them."""
+    found = faults_of(tmp_path, settings_text(s3) + _BOUND.format(vend))
+    assert found == ([f"storages.main.vend: {problem}"] if problem else [])

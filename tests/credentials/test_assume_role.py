@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from signproxy.credentials.assume_role import MAX_SECONDS, MIN_SECONDS, AssumeRoleProvider, default_session_name
+from signproxy.credentials.aws import session_client
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.failure import MAX_DETAIL_CHARACTERS, FailureKind, NotObtained
 from signproxy.credentials.provider import CredentialProvider
@@ -171,15 +172,13 @@ async def test_the_files_below_are_its_files(service: Service, tmp_path: Path) -
         ({"AWS_ENDPOINT_URL_STS": "https://evil.example"}, "", aws_storage("eu-west-1"), "sts.eu-west-1.amazonaws.com"),
     ),
 )
-async def test_the_regional_service_of_amazon_is_asked(
+def test_the_regional_service_of_amazon_is_asked(
     environment: Mapping[str, str], region: str, of: Storage, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The signature names the region: another endpoint refuses it, or is far away."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    provider = AssumeRoleProvider()
-    await provider.initialize({"role_arn": ROLE, **({"region": region} if region else {})})
-    client = provider._client(of, Credentials(*BASE[:3]))
+    client = session_client(of, Credentials(*BASE[:3]), region=region, endpoint="")
     assert client.meta.endpoint_url == f"https://{host}"
     client.close()
 

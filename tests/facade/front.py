@@ -14,8 +14,9 @@ from signproxy.audit.event import AuditEvent
 from signproxy.audit.sink import AuditSink
 from signproxy.audit.trail_state import OnError
 from signproxy.catalog.upstream_spec import CallTimeouts, UpstreamSpec
-from signproxy.config.s3 import S3Settings
+from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.settings import ContextSettings, Settings
+from signproxy.config.storage import StorageBinding, Vend
 from signproxy.facade.facade import Facade
 from tests.catalog.scripted import Asked, Line, Scripted, answer, error, scripted
 from tests.listening import ClientOf, started_client
@@ -74,7 +75,9 @@ UUID = "6f1a3c5e-0000-4000-8000-000000000001"
 HOST = "http://s3.local:9000"
 MOUNT = "/catalogs/lake"
 T1 = "/v1/lake/namespaces/ns/tables/t1"
+LISTENER = "http://s3.sign.example:8182"
 SIGN = {"X-Iceberg-Access-Delegation": "remote-signing"}
+VEND = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 TIMES = CallTimeouts(connect=1.0, answer=0.5, read=0.5, load=0.5)
 
 
@@ -137,12 +140,22 @@ class Front(Product):
         on_error: OnError = OnError.DENY,
         bound: tuple[str, ...] = ("lake",),
         listener: str = "",
+        vends: str = "",
+        vend_seconds: int = 3600,
         **changes: object,
     ) -> None:
+        """`vends` is what the catalog offers its callers, as its `delegation` has it; its storage's keys are issued."""
         settings = Settings(
             context=ContextSettings(table_tokens=table_tokens, table_token_seconds=3600, staged_seconds=3600),
-            s3=S3Settings(enabled=bool(listener), identities=(), public_url=listener),
+            s3=S3Settings(
+                enabled=bool(listener or vends),
+                identities=(S3Identity.EMULATED,) if vends else (),
+                public_url=listener or LISTENER,
+            ),
+            storages={"main": StorageBinding("store", (), vend=Vend.ISSUED, vend_seconds=vend_seconds)},
         )
+        if vends:
+            policy = policy.replace("    prefixes: [opaque]\n", f"    prefixes: [opaque]\n    delegation: [{vends}]\n")
         super().__init__(policy.replace("AUTHORIZER", authorizer), sink=sink, on_error=on_error, settings=settings)
         self.upstream = upstream
         self.learned = self.catalogs.learned

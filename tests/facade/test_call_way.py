@@ -314,13 +314,14 @@ class TestAnswers:
             assert (found.status, found.content) == (status, b"")
             assert ("Content-Length" in found.headers) is (status != 204)
 
-    async def test_credentials_are_never_handed_out(self, serve_front: ServeFront) -> None:
-        """A caller that has keys needs no signature."""
+    async def test_keys_are_not_handed_out_unless_that_is_switched_on(self, serve_front: ServeFront) -> None:
+        """A caller that has keys needs no signature; and an empty list is taken for a fault of the client's own."""
         product = await serve_front()
         product.upstream.says(answer(200, {"storage-credentials": [{"prefix": "s3://", "config": {"k": "geheim"}}]}))
         found = await product.ask("GET", f"{T1}/credentials")
-        assert (found.status, found.body) == (200, {"storage-credentials": []})
-        assert only(product.events()).call == "load_credentials"
+        assert (found.status, found.error["type"]) == (403, "ForbiddenException")
+        event = only(product.events())
+        assert (event.kind.value, event.call, event.reason) == ("vend", "load_credentials", "delegation_refused")
         assert not product.upstream.asked
 
     async def test_a_plan_comes_without_keys(self, serve_front: ServeFront) -> None:

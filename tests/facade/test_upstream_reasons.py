@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from signproxy.errors import Reason
+from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from tests.catalog.scripted import Line, answer, error
-from tests.facade.front import SIGN, T1, Front, by_path, front, loaded
+from tests.facade.front import POLICY, SIGN, T1, Front, by_path, front, loaded
+from tests.product import token_of
 
 OTHER = "6f1a3c5e-0000-4000-8000-000000000002"
 CREATION = {"name": "new", "stage-create": True}
+
+_VENDS = POLICY.replace("prefixes: [opaque]", "prefixes: [opaque]\n    delegation: [vended-credentials]")
 
 _DONE = re.compile(r'signproxy_requests_total\{decision="(?:deny|error)",op="[^"]*",reason="([^"]+)"\} 1')
 
@@ -116,6 +121,23 @@ async def _made_in_anothers_place(product: Front) -> int:
     return await _staged_in_anothers_place(product, staged=False)
 
 
+async def _not_offered(product: Front) -> int:
+    return (await product.ask("GET", f"{T1}/credentials")).status
+
+
+async def _not_vended(product: Front) -> int:
+    product.upstream.says(loaded())
+    product.policy(_VENDS)
+    return (await product.ask("GET", f"{T1}/credentials")).status
+
+
+async def _ends_soon(product: Front) -> int:
+    product.upstream.says(loaded())
+    held = {hash_token(token_of("writer")): OpaqueToken("writer", expires_at=time.time() + 100)}
+    product.authenticator.commit(product.authenticator.prepare((), StaticTokens(held)))
+    return (await product.ask("GET", f"{T1}/credentials")).status
+
+
 PROVOKED: dict[Reason, Provoke] = {
     Reason.UPSTREAM_UNAVAILABLE: _down,
     Reason.UPSTREAM_FAILED: _fails,
@@ -133,13 +155,17 @@ PROVOKED: dict[Reason, Provoke] = {
     Reason.CONTEXT_INVALID: _altered,
     Reason.CREDENTIAL_SCOPED: _exchanged,
     Reason.NOT_IN_SCOPE: _out_of_scope,
+    Reason.DELEGATION_REFUSED: _not_offered,
+    Reason.VEND_OFF: _not_vended,
+    Reason.TOKEN_ENDS_SOON: _ends_soon,
 }
 
 
 @pytest.mark.parametrize("reason", PROVOKED, ids=lambda reason: reason.code)
 async def test_each_reason_is_provoked_answered_and_counted(reason: Reason) -> None:
     """A code that nothing gives stands in the documentation, the alarms and the dashboards for nothing."""
-    async with front(table_tokens=reason is Reason.NOT_IN_SCOPE) as product:
+    vends = "vended-credentials" if reason is Reason.TOKEN_ENDS_SOON else ""
+    async with front(table_tokens=reason is Reason.NOT_IN_SCOPE, vends=vends) as product:
         assert await PROVOKED[reason](product) == reason.status
         counted = _DONE.findall(product.metrics.render().body.decode())
     assert reason.code in counted

@@ -102,6 +102,12 @@ LEARNED_CASES: dict[Reason, Callable[[], Awaitable[Reason]]] = {
 }
 
 OF_THE_FACADE = frozenset(
-    {Reason.UPSTREAM_TIMEOUT, Reason.UPSTREAM_INVALID, Reason.LOCATION_CONFLICT, Reason.TABLE_NOT_SERVED}
+    {
+        Reason.UPSTREAM_TIMEOUT,
+        Reason.UPSTREAM_INVALID,
+        Reason.LOCATION_CONFLICT,
+        Reason.TABLE_NOT_SERVED,
+        Reason.DELEGATION_REFUSED,
+    }
 )
-"""Given for calls that are passed through; a sign call is answered with another reason instead."""
+"""Given for calls that are passed through, or for keys; a sign call is answered with another reason instead."""

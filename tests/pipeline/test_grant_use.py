@@ -49,9 +49,9 @@ def test_what_a_request_uses(spark: SparkSession) -> None:
         ({"access": "list"}, {"sign", "read"}),
         ({"access": "list", "s3_op": "ListParts"}, {"sign", "write"}),
         ({"kind": "forward"}, {"sign", "read"}),
-        # Keys are handed out without a signature.
-        ({"kind": "vend"}, {"read"}),
-        ({"kind": "vend", "access": "write"}, {"write"}),
+        # Keys are handed out for what would be signed.
+        ({"kind": "vend", "access": "read"}, {"sign", "read"}),
+        ({"kind": "vend", "access": "read-write"}, {"sign", "write"}),
         # What was refused, failed, or was served against the policy stands on no grant.
         ({"decision": "deny"}, set()),
         ({"decision": "error"}, set()),
@@ -84,18 +84,19 @@ def test_what_a_request_uses(spark: SparkSession) -> None:
 def test_a_use_stands_on_the_narrowest_privilege(spark: SparkSession) -> None:
     """Writing that is never done would look used wherever a principal reads; withdrawn, a reader would lose nothing."""
     wide = [grant("all", "CATALOG_MANAGE_CONTENT", "catalog:lake")]
-    write = [grant("write", "TABLE_WRITE_DATA")]
+    write = [grant("write", "TABLE_WRITE_DATA"), grant("sign", "TABLE_REMOTE_SIGN")]
     read = [grant("read", "TABLE_READ_DATA", "namespace:lake.sales"), grant("same", "TABLE_READ_DATA", via_role="b")]
     trail = [event(at(100), kind="vend")]
     assert states(spark, [*wide, *write, *read], trail) == {
         "all": "not_observed",
         "write": "unused",
+        "sign": "used",
         # Two of equal breadth: either could be the one.
         "read": "used",
         "same": "used",
     }
     # What implies a privilege is in use where nothing narrower is there.
-    assert states(spark, [*wide, *write], trail) == {"all": "not_observed", "write": "used"}
+    assert states(spark, [*wide, *write], trail) == {"all": "not_observed", "write": "used", "sign": "used"}
     assert states(spark, wide, trail) == {"all": "used"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from signproxy.pipeline.reach import blast_radius, effective_reach, entitled, held
+from signproxy.pipeline.reach import blast_radius, effective_reach, entitled, held, with_keys
 from signproxy.pipeline.uses import trail_of, uses
 from tests.pipeline.event_rows import at, ends, event, events, grant, grants, policy_tables, rows
 
@@ -125,6 +125,18 @@ def test_vended_keys_open_their_table_and_no_other(spark: SparkSession) -> None:
     }
     del cases["nothing"], cases["glob"]
     assert found == {name: (opened, beyond) for name, (_, opened, beyond) in cases.items()}
+
+
+def test_keys_that_came_with_a_loaded_table_were_held(spark: SparkSession) -> None:
+    """Most keys come so: only those that were refreshed would count."""
+    loaded = {"kind": "catalog", "call": "load_table", "access": "read"}
+    trail = [
+        event(at(0), "a", principal="keyed", access_key_id="ABCD", expires_at=ends(at(0), minutes=60), **loaded),
+        event(at(0), "b", principal="plain", **{**loaded, "access": None}),
+    ]
+    found = held(with_keys(events(spark, *trail))).collect()
+    assert [(row["principal"], row["mode"], row["held_max"]) for row in found] == [("keyed", "vend", 1)]
+    assert with_keys(events(spark, *trail)).count() == 3
 
 
 def radius(spark: SparkSession, given: list[Any], trail: list[Any], tables: DataFrame) -> dict[Any, Any]:

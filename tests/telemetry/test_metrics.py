@@ -98,6 +98,7 @@ def test_every_metric_is_read_by_prometheus_own_parser(accept: str) -> None:
     metrics.policy_epoch.labels().set(7)
     metrics.reloaded(Result.FAILURE, 0.2)
     metrics.catalog_calls.labels("load_table", "2xx").inc()
+    metrics.vended.labels("issued", "read").inc()
     metrics.forward.answered("GetObject", "allow", 200)
     metrics.forward.payload_failed("payload_hash")
     # Whatever is kept elsewhere.
@@ -135,7 +136,7 @@ def test_no_metric_is_labelled_by_who_or_what() -> None:
     """A series per principal or table would take the memory of the pod and of its scraper."""
     labels = {label for family in all_metrics() for label in family.labels}
     closed = {"op", "decision", "reason", "stage", "result", "caller", "rev", "digest", "version", "python"}
-    closed |= {"call", "status", "kind", "phase", "direction", "state"}
+    closed |= {"call", "status", "kind", "phase", "direction", "state", "access"}
     # Closed as well: the operator's settings and policy name them.
     assert labels == closed | {"issuer", "storage", "listener", "catalog"}
 

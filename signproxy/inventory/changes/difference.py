@@ -9,7 +9,7 @@ import msgspec
 from signproxy.inventory.changes.notes import Notes, shown
 from signproxy.inventory.changes.table_difference import GrantChanges, compare_tables
 from signproxy.model import NAMESPACE_SEPARATOR, TableId
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 from signproxy.policy.reach import namespace_at
 from signproxy.policy.state import PolicyState
 from signproxy.policy.table import BEFORE_NAME, NO_GRANTS, Grants
@@ -91,6 +91,7 @@ def _catalog(old: Catalog, new: Catalog, notes: Notes) -> None:
     for field, had, has in (
         ("prefix", old.prefixes, new.prefixes),
         ("storage", tuple(old.storages), tuple(new.storages)),
+        ("delegation", _values(old.delegation), _values(new.delegation)),
         ("role", tuple(old.roles.values()), tuple(new.roles.values())),
         ("root of learned tables", _places(old, "roots"), _places(new, "roots")),
         ("location that callers may choose", _places(old, "caller_locations"), _places(new, "caller_locations")),
@@ -100,6 +101,10 @@ def _catalog(old: Catalog, new: Catalog, notes: Notes) -> None:
                 notes.add("catalog", name, f": {what}")
     for what in GrantChanges(old, new).between(old.grants, new.grants):
         notes.add("catalog", name, what)
+
+
+def _values(modes: Iterable[Delegation]) -> tuple[str, ...]:
+    return tuple(mode.value for mode in modes)
 
 
 def _places(catalog: Catalog, field: str) -> tuple[str, ...]:
@@ -119,10 +124,29 @@ def _principals(old: PolicyState, new: PolicyState, notes: Notes) -> None:
             for role in before:
                 if role not in after:
                     notes.add(kind, name, f"lost role {role}")
+    _offers(old, new, notes)
     for name in sorted(new.observed - old.observed):
         notes.add("principal", name, ": mode 'enforce' -> 'observe'")
     for name in sorted(old.observed - new.observed):
         notes.add("principal", name, ": mode 'observe' -> 'enforce'")
+
+
+def _offers(old: PolicyState, new: PolicyState, notes: Notes) -> None:
+    offered, offers = _delegations(old), _delegations(new)
+    for word, these, others in (("is", offers, offered), ("is no longer", offered, offers)):
+        for role, what in these:
+            if (role, what) not in others:
+                notes.add("principal role", role, f"{word} offered {what}")
+
+
+def _delegations(state: PolicyState) -> list[tuple[str, str]]:
+    """Return what the holders of each principal role are offered; `nothing` where that is what the policy says."""
+    return [
+        (role, f"{value} in catalog {_or_none(catalog)}")
+        for role, held in sorted(state.delegations.items())
+        for catalog, modes in sorted(held.items())
+        for value in _values(modes) or ("nothing",)
+    ]
 
 
 def _roles(principals: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

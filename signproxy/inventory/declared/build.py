@@ -73,6 +73,7 @@ def build_state(
         default_catalog=draft.default_catalog,
         principals=draft.principals,
         principal_roles=draft.principal_roles,
+        delegations=draft.delegations,
         single_issuer=single_issuer,
         loaded_at=time(),
         observed=draft.observed,

@@ -187,6 +187,7 @@ class CatalogDrafts:
                 allow_external=entry.allow_external,
                 binding=entry.binding,
                 overlap=entry.overlap,
+                delegation=entry.delegation,
                 prefixes=tuple(dict.fromkeys((name, *entry.prefixes))),
                 learning=_learning(name, entry, roots, caller_locations_of(entry, storages)),
             )

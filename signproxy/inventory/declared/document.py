@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from signproxy.policy.catalog import Authorizer, CatalogKind, Overlap, TableBinding, TablesFrom
+from signproxy.policy.catalog import Authorizer, CatalogKind, Delegation, Overlap, TableBinding, TablesFrom
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.s3.rules import KeyRules, OperationsAllowed
 from signproxy.s3.storage import OptIns, Stamp, StorageKind, Style
@@ -61,6 +61,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     metadata: MetadataLevel = MetadataLevel.PROTECTED
     binding: TableBinding = TableBinding.STRICT
     overlap: Overlap = Overlap.FORBIDDEN
+    delegation: tuple[Delegation, ...] = (Delegation.REMOTE_SIGNING,)
     overwrite: Overwrite = Overwrite.ALLOWED
     prefixes: tuple[str, ...] = ()
     tables: TablesFrom = TablesFrom.DECLARED
@@ -144,6 +145,8 @@ class PolicyDocument(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     """Catalog -> the roles that can be granted something there."""
     principal_roles: dict[str, dict[str, tuple[str, ...]]] = {}
     """Principal role -> catalog -> the catalog roles that it stands for."""
+    delegation: dict[str, dict[str, tuple[Delegation, ...]]] = {}
+    """Principal role -> catalog -> what its holders are offered, in place of the catalog's own `delegation`."""
     principals: dict[str, PrincipalEntry] = {}
     namespaces: dict[str, tuple[NamespaceName, ...]] = {}
     """Catalog -> namespaces, where they are not known by their tables."""

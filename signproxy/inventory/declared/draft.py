@@ -16,7 +16,7 @@ from signproxy.inventory.declared.document import (
 )
 from signproxy.inventory.declared.findings import EntryInvalid, Findings, near
 from signproxy.model import NAMESPACE_SEPARATOR, TableId, VolumeId
-from signproxy.policy.catalog import Catalog
+from signproxy.policy.catalog import Catalog, Delegation
 from signproxy.policy.privileges import OF_VOLUMES, PrivilegeUnknown, mask_of, names_of
 from signproxy.s3.storage import Storage
 
@@ -35,6 +35,7 @@ class PolicyDraft:
         self._catalogs = CatalogDrafts(documents, findings)
         self.default_catalog = self._catalogs.default
         self.principal_roles = self._principal_roles()
+        self.delegations = self._delegations()
         self.principals = self._principals()
         self.observed = self._observed()
         self._volumes()
@@ -111,6 +112,20 @@ class PolicyDraft:
                 ids = {self._catalogs.role(catalog, name, file, path) for name in names}
                 reached[catalog] = reached.get(catalog, frozenset()) | {role for role in ids if role is not None}
         return stands_for
+
+    def _delegations(self) -> dict[str, dict[str, tuple[Delegation, ...]]]:
+        said: dict[str, dict[str, tuple[Delegation, ...]]] = {}
+        declared = entries(self._documents, "delegation", lambda document: document.delegation)
+        for file, where, principal_role, catalogs in declared:
+            if principal_role not in self.principal_roles:
+                hint = near(principal_role, self.principal_roles)
+                self._findings.add(file, where, f"unknown principal role {principal_role!r}{hint}")
+            held = said.setdefault(principal_role, {})
+            for catalog, modes in catalogs.items():
+                path = f"{where}.{catalog}"
+                if self._catalogs.find(catalog, file, path) is not None and held.setdefault(catalog, modes) != modes:
+                    self._findings.add(file, path, "contradicts another file")
+        return said
 
     def _principals(self) -> dict[str, tuple[str, ...]]:
         principals: dict[str, tuple[str, ...]] = {}

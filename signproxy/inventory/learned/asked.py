@@ -75,6 +75,15 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     standing: Standing | None = None
 
 
+class FoundByName(msgspec.Struct, frozen=True, gc=False):
+    """The table of a name, and what stands beside the policy's grants on it."""
+
+    table: Table
+    standing: Standing | None
+    spelled: str
+    """Its location as the upstream has it; empty for a table that the policy declares."""
+
+
 class Missing(msgspec.Struct, frozen=True, gc=False):
     """A table that has to be asked for; the reason is that of the refusal if there is none."""
 

@@ -33,6 +33,11 @@ class Holders:
             return Missing(TableId(asked.catalog.name, target.namespace, target.name), Reason.TABLE_UNKNOWN)
         return self._by_location(asked, keys)
 
+    def named(self, asked: Asked, target: NamedTable) -> Holder | Missing:
+        """Return the table of a name, whichever of its keys are addressed; a staged one to its principal alone."""
+        found = self._named(asked, target, ())
+        return found if isinstance(found, Missing) else found[0]
+
     def sources(self, asked: Asked, source: ObjectRef) -> tuple[Holder, ...] | Missing:
         """Return the holders of the source of a copy; there may be none."""
         found = self._at(asked, source.bucket, source.key)

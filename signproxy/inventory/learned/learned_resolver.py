@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from signproxy.errors import Reason, Refused
-from signproxy.inventory.learned.asked import Asked, Found, Holder, Missing, SealedContext, table_in
+from signproxy.inventory.learned.asked import Asked, Found, FoundByName, Holder, Missing, SealedContext, table_in
 from signproxy.inventory.learned.departures import Departures
 from signproxy.inventory.learned.enquiries import Allowance, Enquiries
 from signproxy.inventory.learned.holders import Holders
@@ -29,6 +29,7 @@ from signproxy.policy.rights import (
     Standing,
 )
 from signproxy.policy.table import BEFORE_NAME, Table, table_key
+from signproxy.s3.operation import Operation
 from signproxy.s3.request import S3Request
 
 DEFAULT_ALLOWANCE = Allowance()
@@ -128,6 +129,27 @@ class LearnedResolver:
         found = Unquestioned(self.tables, known, known.table, subject.caller)
         return found if found.holds(bucket, key, self._clock()) else None
 
+    def named(
+        self, catalog: Catalog, subject: Subject, target: NamedTable, bearer: str
+    ) -> FoundByName | Deny | Awaitable[None]:
+        """Return the table of a name, as `resolve` returns those of a request. Raise Refused.
+
+        One that was dropped is none, also to the principal that may still delete its files.
+        """
+        state, storage = self.tables.ground.current(), next(iter(catalog.storages.values()))
+        # A read of no object: what is asked for is asked because of the name.
+        request = S3Request(Operation.GET_OBJECT, "GET", "", storage, "", "", "", "", "", (), "")
+        rights, recipient = state.rights(subject.effective, catalog), self._recipient(catalog, subject, bearer)
+        asked = Asked(catalog, subject, rights, bearer, target, request, recipient, None, self._clock())
+        holder = self._holders.named(asked, target)
+        if isinstance(holder, PersonalTable) and holder.phase is Phase.DROPPED:
+            raise Refused(Reason.TABLE_UNKNOWN, f"{str(holder.id)!r} was dropped")
+        found = self._found(asked, holder if isinstance(holder, Missing) else (holder,))
+        if not isinstance(found, Found):
+            return found
+        spelled = "" if isinstance(holder, Table | Missing) else holder.facts.location
+        return FoundByName(found.owners[0], found.standing, spelled)
+
     async def is_restricted(self, catalog: Catalog, subject: Subject, bearer: str, table: TableId) -> bool:
         """Whether the upstream keeps rows or columns of a table from a caller; it is asked where that is not known.
 
@@ -170,9 +192,11 @@ class LearnedResolver:
         return recipient_of(subject.caller, bearer)
 
     def _resolve(self, asked: Asked) -> Found | Deny | Awaitable[None]:
+        return self._found(asked, self._holders.find(asked))
+
+    def _found(self, asked: Asked, owners: tuple[Holder, ...] | Missing) -> Found | Deny | Awaitable[None]:
         request = asked.request
         need = SIGN_S3_WRITE_REQUEST if request.operation.needs_write else SIGN_S3_READ_REQUEST
-        owners = self._holders.find(asked)
         if isinstance(owners, Missing):
             return self._ask_for(asked, owners, need)
         sources: tuple[Holder, ...] = ()

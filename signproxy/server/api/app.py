@@ -36,10 +36,16 @@ from signproxy.server.api.plain import Head
 from signproxy.server.api.routes import Endpoint, Route, find_call_of, find_route
 from signproxy.server.process.rooms import House, Rooms
 from signproxy.signing.sign_way import SignWay
+from signproxy.vending.vend_way import VendWay
 
 # Looking a member up in its class calls Python code; the hot path does without.
 _SIGN = Endpoint.SIGN
 _KIND_SIGN = Kind.SIGN
+
+_CREDENTIALS = CallKind.LOAD_CREDENTIALS.segments[-1]
+
+_NAMED = (Kind.CATALOG, Kind.VEND)
+"""Kinds of events that say what was called, and how."""
 
 _ANYWHERE = CatalogAddress()
 
@@ -223,10 +229,17 @@ def _key_way(rooms: Rooms, limits: Limits, message: web.Request, found: Route) -
 
 def _call_way(rooms: Rooms, limits: Limits, message: web.Request, found: Route) -> ApiWay:
     facade = rooms.api.config.facade
-    if facade is None:
+    if facade is None and found.parts[-1] != _CREDENTIALS:
         raise Refused(Reason.ROUTE_UNKNOWN, f"path {message.raw_path!r}")
     received = _message_of(message)
     address, call = find_call_of(found, message.method)
+    if call.kind is CallKind.LOAD_CREDENTIALS:
+        request = _request_of(rooms, message, Kind.VEND, call.kind.word)
+        vend = VendWay(request, received, limits, rooms.api.vending, address)
+        vend.call = call
+        return vend
+    if facade is None:
+        raise Refused(Reason.ROUTE_UNKNOWN, f"path {message.raw_path!r}")
     request = _request_of(rooms, message, Kind.CATALOG, call.kind.word)
     if call.kind is CallKind.TOKENS:
         return TokenWay(request, received, limits, facade, address)
@@ -271,7 +284,7 @@ def _request_of(rooms: Rooms, message: web.Request, kind: Kind, call: str = "") 
         headers.get("X-Request-Id"),
         message.remote or "",
         headers.get("User-Agent", ""),
-        message.method if kind is Kind.CATALOG else "",
+        message.method if kind in _NAMED else "",
         call,
     )
 

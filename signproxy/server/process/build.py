@@ -13,7 +13,7 @@ from signproxy.audit.segments import MIB, SegmentSettings, SegmentSink, Sync
 from signproxy.audit.sink import AuditSink, FileSink, StdoutSink
 from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.settings import AuditSinkKind, Settings
-from signproxy.config.storage import StorageBinding, source_faults
+from signproxy.config.storage import StorageBinding, Vend, source_faults
 from signproxy.credentials.bindings import check_bindings
 from signproxy.credentials.provider import Binding, ProviderSpec
 from signproxy.credentials.registry import BUILT_IN, ProviderRegistry
@@ -27,6 +27,7 @@ from signproxy.policy.state import PolicyState
 from signproxy.s3.storage import Storage
 from signproxy.server.process.issuers import issuers_of, static_tokens_of
 from signproxy.server.process.seals import Seals
+from signproxy.vending.vending import Issuing
 
 _BUILT_IN_CLASSES = {
     "static": f"{BUILT_IN}.static:StaticProvider",
@@ -112,6 +113,17 @@ def emulated_keys(settings: S3Settings, seals: Seals, authenticator: Authenticat
     if not settings.enabled or S3Identity.EMULATED not in settings.identities:
         return None
     return EmulatedKeys(seals.s3_keys, seals.s3_secrets, authenticator, settings.keys.max_seconds)
+
+
+def issuing_of(settings: Settings, keys: EmulatedKeys | None) -> Issuing | None:
+    """Return what issues keys for tables; None where no storage has its keys issued."""
+    most = float(settings.s3.keys.max_seconds)
+    issued = {
+        name: min(float(binding.vend_seconds), most)
+        for name, binding in settings.storages.items()
+        if binding.vend is Vend.ISSUED
+    }
+    return None if keys is None or not issued else Issuing(keys, settings.s3.client_url, issued)
 
 
 def s3_callers(

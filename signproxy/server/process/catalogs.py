@@ -30,6 +30,7 @@ from signproxy.server.status.measures import show_catalogs
 from signproxy.server.status.report import UpstreamReport
 from signproxy.telemetry.log import get_logger
 from signproxy.telemetry.metrics import Metrics
+from signproxy.vending.vending import Vending
 
 _log = get_logger("signproxy.sightings")
 
@@ -62,7 +63,7 @@ class Catalogs:
         self.inventories = InventoryKeeper(self.learned, self.upstreams, self._file)
         show_catalogs(metrics, self.upstreams, self.learned, self.inventories.states)
 
-    def facade(self, settings: Settings, seals: Seals, gate: Gate) -> Facade | None:
+    def facade(self, settings: Settings, seals: Seals, gate: Gate, vending: Vending) -> Facade | None:
         """Return what answers catalog calls; None where no catalog has an upstream."""
         if not self.upstreams.any:
             return None
@@ -75,6 +76,7 @@ class Catalogs:
             authenticator=self._authenticator,
             upstreams=self.upstreams,
             seen=self._seen,
+            vending=vending,
             calls=self._metrics.catalog_calls,
         )
 

@@ -27,6 +27,7 @@ from signproxy.server.process.issuers import issuers_of, keys_in, static_tokens_
 from signproxy.server.process.named_files import digest_of
 from signproxy.server.process.seals import Seals, seals_of, secrets_of
 from signproxy.server.process.upstreams import contents_in, missing_upstreams, upstreams_of
+from signproxy.server.process.vendors import unusable_services
 
 T = TypeVar("T")
 
@@ -99,6 +100,7 @@ def load_generation(
         raise Invalid([*findings, *invalid.findings]) from None
     findings += missing_upstreams(state, settings.upstreams)
     findings += build.missing_target(state, settings)
+    findings += unusable_services(state, settings)
     if findings:
         raise SettingsInvalid(findings)
     bindings = build.bindings(settings)

@@ -18,12 +18,15 @@ from signproxy.policy.resolver import PolicyResolver, TableResolver
 from signproxy.policy.state import PolicyState
 from signproxy.sealing import SealingSecret
 from signproxy.server.api.key_way import KeyRooms
-from signproxy.server.process.build import emulated_keys
+from signproxy.server.process.build import emulated_keys, issuing_of
 from signproxy.server.process.catalogs import Catalogs
 from signproxy.server.process.generation import Generation
+from signproxy.server.process.vendors import minting_of
 from signproxy.signing.sign import RequestSigner
 from signproxy.signing.sign_way import SigningRooms
 from signproxy.signing.steering import Steering
+from signproxy.vending.vend_way import VendRooms
+from signproxy.vending.vending import Vending
 
 if TYPE_CHECKING:
     from signproxy.server.s3.s3_way import S3Rooms
@@ -39,6 +42,7 @@ class ApiRooms(NamedTuple):
     """Also the facade, which answers catalog calls; None where no catalog has an upstream."""
     keys: KeyRooms | None
     """Issues S3 keys; None where no listener takes any."""
+    vending: VendRooms
 
 
 class Rooms(NamedTuple):
@@ -94,7 +98,9 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
     accepted = settings.accepted_unsafe, settings.accepted_unhashed
     gate = Gate(process.state, process.resolver, *accepted, process.catalogs.resolver)
     keys = emulated_keys(settings.s3, seals, authenticator)
-    facade = process.catalogs.facade(settings, seals, gate)
+    minting = minting_of(settings, generation.state, process.credentials, process.catalogs.learned)
+    vending = Vending(settings.advertised_url, issuing_of(settings, keys), minting)
+    facade = process.catalogs.facade(settings, seals, gate, vending)
     api = ApiRooms(
         gate,
         SigningRooms(
@@ -108,6 +114,7 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
         ),
         ConfigRooms(gate, authenticator, facade, settings.advertised_url, settings.s3.client_url),
         None if keys is None else KeyRooms(gate, authenticator, keys, facade is not None),
+        VendRooms(gate, authenticator, vending, facade is not None),
     )
     s3 = None if process.s3 is None else process.s3.rooms(generation, keys, seals, gate)
     return Rooms(generation, api, s3)

@@ -36,6 +36,8 @@ class Plan:
     """Whether the objects of its tables are written once."""
     authorizer: str = ""
     """Who decides what callers may do; the policy by default."""
+    delegation: tuple[str, ...] = ()
+    """What callers are offered; the default where it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,12 @@ def run_lakehouse(
     *,
     context: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    binding: Mapping[str, Any] | None = None,
 ) -> Iterator[Lakehouse]:
-    """Run the catalogs and signproxy around a store until the block ends; `context` adds to that section of it."""
+    """Run the catalogs and signproxy around a store until the block ends; `context` adds to that section of it.
+
+    `binding` adds to what the settings say of the storage.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     facade = mode is Mode.FACADE
     with ExitStack() as stack:
@@ -118,7 +124,7 @@ def run_lakehouse(
                 name: {"uri": catalog.uri, "warehouse": catalog.warehouse} for name, catalog in catalogs.items()
             }
         policy = _policy(mode, plans, {name: catalog.site.warehouse for name, catalog in catalogs.items()})
-        rig = stack.enter_context(run_rig(directory, store, bucket, policy, settings=settings))
+        rig = stack.enter_context(run_rig(directory, store, bucket, policy, settings=settings, binding=binding))
         yield Lakehouse(rig, authority, catalogs, mode)
 
 
@@ -138,6 +144,7 @@ def _policy(mode: Mode, plans: Mapping[str, Plan], warehouses: Mapping[str, str]
                 **({"overwrite": "forbid"} if plan.once else {}),
                 **({"tables": "upstream"} if facade else {}),
                 **({"authorizer": plan.authorizer} if plan.authorizer else {}),
+                **({"delegation": list(plan.delegation)} if plan.delegation else {}),
             }
             for name, plan in plans.items()
         },

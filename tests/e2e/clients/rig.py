@@ -220,8 +220,12 @@ def run_rig(
     users: Sequence[str] = (),
     opt_ins: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    binding: Mapping[str, Any] | None = None,
 ) -> Iterator[Rig]:
-    """Run everything around a bucket of a store until the block ends; the policy lacks nothing but its storages."""
+    """Run everything around a bucket of a store until the block ends; the policy lacks nothing but its storages.
+
+    `binding` adds to what the settings say of the storage.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         owner = stack.enter_context(closing(Owner(store)))
@@ -241,6 +245,7 @@ def run_rig(
                     # Who runs such a store accepts it by name; the others have nothing to accept.
                     "accept_unchecked_headers": not storages[STORAGE]["checks_unsigned_headers"],
                     "accept_unchecked_payload": not storages[STORAGE]["checks_payload_hash"],
+                    **(binding or {}),
                 }
             },
         )

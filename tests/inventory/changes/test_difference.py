@@ -78,6 +78,14 @@ def test_a_policy_does_not_differ_from_itself() -> None:
             "catalog 'other': binding strict -> by-location",
             "catalog 'other': overlap forbidden -> allowed",
         ]),
+        ("other: {storages: [minio]}", "other: {storages: [minio], delegation: [vended-credentials]}", [
+            "catalog 'other': delegation 'vended-credentials' added",
+            "catalog 'other': delegation 'remote-signing' removed",
+        ]),
+        ("principals:\n", "delegation: {analysts: {lake: [], other: [vended-credentials]}}\nprincipals:\n", [
+            "principal role 'analysts' is offered nothing in catalog 'lake'",
+            "principal role 'analysts' is offered vended-credentials in catalog 'other'",
+        ]),
         ("prefixes: [opaque]", "prefixes: [other-one]", [
             "catalog 'lake': prefix 'other-one' added",
             "catalog 'lake': prefix 'opaque' removed",

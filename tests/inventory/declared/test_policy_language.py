@@ -7,7 +7,7 @@ import pytest
 
 from signproxy.errors import Finding, PolicyInvalid
 from signproxy.model import NAMESPACE_SEPARATOR, Principal
-from signproxy.policy.catalog import CatalogKind, Overlap, TableBinding
+from signproxy.policy.catalog import CatalogKind, Delegation, Overlap, TableBinding
 from signproxy.policy.privileges import mask_of
 from signproxy.policy.table import MetadataLevel, Overwrite, Place, TableSettings
 from signproxy.s3.storage import OptIns, S3Endpoint, Stamp, Style, aws_endpoints
@@ -33,6 +33,10 @@ FAULTS = (
     ("tables: [{name: t, namespace: a}]", ["1.yaml: tables[0].location: this key is missing"]),
     ("remote_signing: 'yes'", ["1.yaml: remote_signing: "]),
     ("a: [", ["1.yaml: line 2: "]),
+    # what is offered
+    ("delegation: {analyst: {lake: []}}", ["1.yaml: delegation.analyst: unknown principal role 'analyst' (did you mean 'analysts'?)"]),
+    ("delegation: {analysts: {lakes: []}}", ["1.yaml: delegation.analysts.lakes: unknown catalog 'lakes' (did you mean 'lake'?)"]),
+    ("delegation: {analysts: {lake: [signing]}}", ["1.yaml: delegation.analysts.lake[0]: "]),
     # switches
     ("remote_signing: false", ["1.yaml: remote_signing: contradicts remote_signing in 0.yaml"]),
     ("REMOTE_SIGNING_ENABLED: false", ["1.yaml: REMOTE_SIGNING_ENABLED: contradicts remote_signing in 0.yaml"]),
@@ -485,6 +489,32 @@ def test_role_ids_of_two_catalogs_differ() -> None:
     """Equal names in two catalogs are two roles."""
     state = load(BASE, "catalogs: {hr: {storages: [aws], roots: [s3://lake/hr]}}\ncatalog_roles: {hr: [analyst]}")
     assert not state.catalogs["lake"].roles.keys() & state.catalogs["hr"].roles.keys()
+
+
+def test_what_callers_are_offered_is_said_by_the_catalog_and_by_their_roles() -> None:
+    """Partners would get keys because a catalog's own jobs do, or jobs none because they are partners as well."""
+    signs, vends = Delegation.REMOTE_SIGNING, Delegation.VENDED_CREDENTIALS
+    plain = load(BASE)
+    assert plain.delegation_of(ALICE, plain.catalogs["lake"]) == (signs,)
+    roles = (
+        "catalogs: {other: {storages: [aws], delegation: [vended-credentials]}}\n"
+        "principal_roles: {jobs: {lake: []}, partners: {lake: []}}\n"
+        "delegation: {jobs: {lake: [remote-signing, vended-credentials]}, partners: {lake: [remote-signing], other: []}}"
+    )
+    state = load(BASE.replace("remote_signing: true}", "remote_signing: true, delegation: []}"), roles)
+    lake, other = state.catalogs["lake"], state.catalogs["other"]
+    cases: tuple[tuple[tuple[str, ...], set[Delegation], set[Delegation]], ...] = (
+        ((), set(), {vends}),
+        (("jobs",), {signs, vends}, {vends}),
+        (("partners",), {signs}, set()),
+        (("partners", "jobs"), {signs, vends}, set()),
+        # A role that the policy does not know says nothing.
+        (("made-up",), set(), {vends}),
+    )
+    for held, in_lake, in_other in cases:
+        caller = Principal("corp/bob", "corp", "bob", 4e9, held)
+        assert set(state.delegation_of(caller, lake)) == in_lake
+        assert set(state.delegation_of(caller, other)) == in_other
 
 
 def test_a_bare_principal_needs_a_single_issuer() -> None:

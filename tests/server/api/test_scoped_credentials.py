@@ -174,7 +174,7 @@ def _named(value: object, name: str) -> object:
 
 @asynccontextmanager
 async def holding() -> AsyncIterator[Holder]:
-    async with front(table_tokens=True) as product:
+    async with front(table_tokens=True, vends="remote-signing, vended-credentials") as product:
         product.__class__ = Holder
         assert isinstance(product, Holder)
         product.upstream.script = _catalog

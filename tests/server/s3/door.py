@@ -13,6 +13,7 @@ from signproxy.audit.event import AuditEvent
 from signproxy.audit.trail_state import OnError
 from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.settings import LimitSettings, Settings
+from signproxy.config.storage import StorageBinding
 from signproxy.credentials.credentials import Credentials
 from signproxy.credentials.store import CredentialStore
 from signproxy.forward.pool import Pool
@@ -200,13 +201,17 @@ async def opened(
     on_error: OnError = OnError.DENY,
     sink: Any = None,
     policy: str = POLICY,
+    storages: Mapping[str, StorageBinding] | None = None,
     **s3: Any,
 ) -> AsyncIterator[Door]:
     """Open a door before a store with these scripts."""
     async with AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(Upstream(*(scripts or (serve,))))
         identities = (S3Identity.EMULATED, S3Identity.BEARER)
-        settings = Settings(s3=S3Settings(**{"enabled": True, "identities": identities, "steer": False, **s3}))
+        settings = Settings(
+            s3=S3Settings(**{"enabled": True, "identities": identities, "steer": False, **s3}),
+            storages=dict(storages or {}),
+        )
         product = Product(policy % upstream.port, on_error=on_error, sink=sink, settings=settings)
         await stack.enter_async_context(product.running())
         if callers is not None:

@@ -18,7 +18,7 @@ from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.identity.pod_caller import Peer, PodIdentity, TokenFile
 from signproxy.identity.s3_caller import Caller, How, S3Callers
 from signproxy.identity.table_token import TableTokens
-from signproxy.model import KeyScope, Principal, Subject, TableScope
+from signproxy.model import Ceiling, KeyScope, Principal, Subject, TableScope
 from signproxy.s3.forward_wire import ForwardWire
 from signproxy.s3.operation import Operation
 from signproxy.sealing import Purpose, Sealer
@@ -199,3 +199,26 @@ def test_no_way_of_showing_it_lets_a_credential_live_longer(way: str, tmp_path: 
     with pytest.raises(Refused) as refused:
         handed.caller(sent)
     assert refused.value.reason in (Reason.TOKEN_EXPIRED, Reason.KEY_EXPIRED, Reason.SIGNATURE_EXPIRED)
+
+
+@pytest.mark.parametrize("granted", ("CATALOG_MANAGE_CONTENT", "TABLE_REMOTE_SIGN, TABLE_READ_DATA"))
+@pytest.mark.parametrize("mode", ("enforce", "observe"))
+async def test_a_key_that_only_reads_does_nothing_that_changes_anything(
+    mode: str, granted: str, tmp_path: Path
+) -> None:
+    """A key that was handed out for reading would delete a table, by an operation that was not thought of."""
+    handed = Handed(tmp_path)
+    key = handed.key(handed.owner, KeyScope("lake", "ns", "t1", ceiling=Ceiling.READ_ONLY))
+    by_key = Subject.of(handed.caller(signed(key)).subject.caller)
+    policy = OPEN.replace("OPT_INS", _OPT_INS).replace(
+        "owner: {roles: [owners]}", f"owner: {{roles: [owners], mode: {mode}}}"
+    )
+    site = Site(
+        policy.replace(
+            "{role: owner, privileges: [CATALOG_MANAGE_CONTENT]}", f"{{role: owner, privileges: [{granted}]}}"
+        )
+    )
+    for operation, asked in IN_A_TABLE.items():
+        told = await site.reason(asked("t1"), by_key)
+        assert (told is Reason.ALLOWED) is not operation.needs_write, operation
+        assert await site.reason(asked("t2"), by_key) is not Reason.ALLOWED, operation

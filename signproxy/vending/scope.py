@@ -1,0 +1,186 @@
+"""Say of a table how far the keys for it may reach, and whose places it would touch."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from math import isfinite
+from operator import itemgetter
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from signproxy.errors import Reason, Refused
+from signproxy.model import Principal, TableId
+from signproxy.policy.catalog import Catalog
+from signproxy.policy.location import Location
+from signproxy.policy.location_index import LocationIndex
+from signproxy.policy.table import MetadataLevel, Place, Table
+from signproxy.vending.vended import OtherPlaces, VendAccess, VendScope
+
+
+class KnownTable(Protocol):
+    """A table that an upstream told of."""
+
+    @property
+    def table(self) -> Table: ...
+
+
+class KnownPlaces(Protocol):
+    """The places of the tables that an upstream told of."""
+
+    def owners(self, catalog: Catalog, bucket: str, key: str, now: float) -> tuple[KnownTable, ...]:
+        """Return the tables that a key lies in."""
+
+    def reached(self, catalog: Catalog, bucket: str, prefix: str, now: float) -> tuple[KnownTable, ...]:
+        """Return the tables with a place that begins with a prefix and is longer."""
+
+
+class _FoldedPlaces:
+    """The locations of an index in order, without regard to case. Made when it is first asked for, and kept with it."""
+
+    def __init__(self, index: LocationIndex) -> None:
+        self._buckets = {
+            bucket: sorted(((_folded(prefix), table.id) for prefix, table in index.locations(bucket)), key=_first)
+            for bucket in index.buckets()
+        }
+
+    @classmethod
+    def of(cls, index: LocationIndex) -> _FoldedPlaces:
+        """Return those of an index, which is never changed once it is asked."""
+        made = _MADE.get(index)
+        if made is None:
+            made = _MADE[index] = cls(index)
+        return made
+
+    def near(self, bucket: str, wanted: str) -> Iterator[tuple[str, TableId]]:
+        """Yield each location that begins with a folded one, or that it begins with."""
+        places = self._buckets.get(bucket, [])
+        end = wanted.find("/")
+        while end >= 0:
+            above = wanted[: end + 1]
+            for index in range(bisect_left(places, above, key=_first), len(places)):
+                if places[index][0] != above:
+                    break
+                yield places[index]
+            end = wanted.find("/", end + 1)
+        for index in range(bisect_left(places, wanted, key=_first), len(places)):
+            if not places[index][0].startswith(wanted):
+                break
+            yield places[index]
+
+
+_MADE: WeakKeyDictionary[LocationIndex, _FoldedPlaces] = WeakKeyDictionary()
+_first = itemgetter(0)
+
+
+def _folded(text: str) -> str:
+    """Return a text as one in which case has no meaning, by whichever rule a store goes."""
+    # What a dotted capital I leaves behind where it is taken apart.
+    return text.casefold().replace("\u0307", "")
+
+
+def _meet(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+class CatalogPlaces:
+    """The places of a catalog that are not one table's own, by look-ups of ancestors and neighbours alone."""
+
+    def __init__(self, catalog: Catalog, table: Table, known: KnownPlaces | None = None, now: float = 0.0) -> None:
+        """`known` are those of a catalog with an upstream, at a time of the clock that they go by."""
+        self._catalog = catalog
+        self._table = table
+        self._known = known
+        self._now = now
+
+    def resembles(self, location: Location) -> str:
+        """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing.
+
+        Tables of an upstream are looked at one by one, for which there is time before a session service is asked.
+        """
+        wanted, bucket, catalog = _folded(location.prefix), location.bucket, self._catalog
+        found = list(_FoldedPlaces.of(catalog.locations).near(bucket, wanted))
+        if self._known is not None:
+            tables = [each.table for each in self._known.reached(catalog, bucket, "", self._now)]
+            found += [(place.prefix, table.id) for table in tables for place in table.places if place.bucket == bucket]
+        if catalog.learning is not None:
+            listings = catalog.learning.reserved.below(bucket, "")
+            found += [(place.prefix, each.id) for each in listings for place in each.places if place.bucket == bucket]
+        for prefix, table in found:
+            if table != self._table.id and _meet(_folded(prefix), wanted):
+                return f"table {table}"
+        for volume in catalog.volumes.in_bucket(bucket):
+            if _meet(_folded(volume.prefix), wanted):
+                return f"volume {volume.id}"
+        return ""
+
+    def meets(self, location: Location) -> str:
+        """Return the name of another table or volume with a place inside a location or around it, or nothing."""
+        catalog, bucket, prefix = self._catalog, location.bucket, location.prefix
+        around = catalog.locations.owners(bucket, prefix)
+        tables = [table.id for table in around]
+        # Where no locations may overlap the policy was refused if one did, and there is nothing to look for.
+        below = catalog.locations.reached(bucket, prefix, around)
+        tables += [] if below is None else [below.id]
+        if self._known is not None:
+            tables += [each.table.id for each in self._known.owners(catalog, bucket, prefix, self._now)]
+            tables += [each.table.id for each in self._known.reached(catalog, bucket, prefix, self._now)]
+        if catalog.learning is not None:
+            reserved = catalog.learning.reserved
+            tables += [each.id for each in (*reserved.over(bucket, prefix), *reserved.below(bucket, prefix))]
+        for table in tables:
+            if table != self._table.id:
+                return f"table {table}"
+        for volume in catalog.volumes.in_bucket(bucket):
+            if prefix.startswith(volume.prefix) or volume.prefix.startswith(prefix):
+                return f"volume {volume.id}"
+        return ""
+
+
+class VendCaller(msgspec.Struct, frozen=True):
+    """Who asks for keys, and what was decided besides the access."""
+
+    principal: Principal
+    policy_epoch: int
+    event_id: str
+    full_metadata: bool = False
+    """TABLE_FULL_METADATA is granted on the table."""
+    never_beyond_token: bool = False
+    """The keys end with the caller's token. Those of a token or key with a scope always do."""
+
+    @property
+    def latest(self) -> float | None:
+        """Unix time beyond which the keys may not live; None where there is none."""
+        ends = self.principal.expires_at
+        bound = self.never_beyond_token or bool(self.principal.scopes)
+        return ends if bound and isfinite(ends) else None
+
+
+def scope_of(table: Table, access: VendAccess, caller: VendCaller, others: OtherPlaces) -> VendScope:
+    """Return the scope of a table for a caller who was allowed this access. Raise Refused with SCOPE_NOT_VENDABLE."""
+    storage = table.settings.storage
+    level = table.metadata
+    if level is MetadataLevel.PROTECTED and caller.full_metadata:
+        level = MetadataLevel.OPEN
+    return VendScope(
+        storage=storage,
+        locations=tuple(_location(table.id, storage, place) for place in table.places),
+        access=access,
+        metadata=level,
+        metadata_locations=tuple(_location(table.id, storage, place) for place in table.metadata_places),
+        others=others,
+        principal=caller.principal.name,
+        policy_epoch=caller.policy_epoch,
+        event_id=caller.event_id,
+        overwrite=table.overwrite,
+        latest=caller.latest,
+    )
+
+
+def _location(table: TableId, storage: str, place: Place) -> Location:
+    if place.storage != storage:
+        detail = f"{table} lies on storages {storage!r} and {place.storage!r}; one session reaches one of them"
+        raise Refused(Reason.SCOPE_NOT_VENDABLE, detail)
+    return Location(place.bucket, place.prefix.removesuffix("/"))

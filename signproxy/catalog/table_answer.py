@@ -86,7 +86,8 @@ class TableAnswer:
         1.12 would use its catalog's FileIO, which knows no table to sign for.
         """
         config = dict(self._config)
-        if store is not None:
+        if store is not None and vended is None:
+            # Keys name their store themselves, which may be the listener, and is then reached in another style.
             config |= store.properties
         if grant is not None:
             config |= grant.properties(self.facts)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from signproxy.catalog.client_properties import StoreAddress
 from signproxy.catalog.json_object import JsonInvalid, read_members
 from signproxy.catalog.signer_grant import SignerGrant
+from signproxy.catalog.storage_credential import StorageCredential
 from signproxy.catalog.table_answer import RESTRICTIONS, TableAnswer, read_table, restricts
 from signproxy.errors import Reason, Refused
 from signproxy.inventory.learned.sighting import TableFacts
@@ -358,3 +359,13 @@ def test_members_that_are_given_twice_make_no_answer() -> None:
     """Of an empty filter and one that counts, the client might take the one and signproxy the other."""
     with pytest.raises(JsonInvalid):
         read_members(b'{"read-restrictions":{"required-row-filter":1,"required-row-filter":null}}')
+
+
+def test_keys_of_the_listener_are_not_sent_to_it_in_the_style_of_the_store() -> None:
+    """PyIceberg would look for a host of the bucket's name in front of the listener's, and find none."""
+    store = StoreAddress("r", "https://store.example", path_style=False)
+    own = StorageCredential("s3://b/t/", {"s3.access-key-id": "SPK1", **store.through("http://listener").properties})
+    config = json.loads(b"".join(read(table()).with_grant(store, None, own)))["config"]
+    assert config["s3.endpoint"] == "http://listener"
+    assert config["s3.path-style-access"] == "true"
+    assert "s3.force-virtual-addressing" not in config

@@ -37,14 +37,15 @@ from signproxy.inventory.learned.claims import is_astray, outside_declared
 from signproxy.inventory.learned.sighting import Live, Loaded, Staged, TableFacts
 from signproxy.model import NamedTable
 from signproxy.policy.catalog import Authorizer, Catalog, Delegation
-from signproxy.vending.vending import Vending, find_vendable
+from signproxy.vending.vending import Vending, check_unchanged, find_vendable
 
 _UNSERVED = frozenset({Reason.LOCATION_DISPUTED, Reason.LOCATION_OUTSIDE_ROOTS, Reason.LOCATION_UNVOUCHED})
 """Why none of a table's files, or of those below one of its paths, would be signed."""
 
 
 _VENDS = (Delegation.VENDED_CREDENTIALS,)
-_FORBIDDEN = 403
+_KEYLESS = (400, 403)
+"""Statuses of what no second try would change: the table has no keys, or has none for this caller."""
 
 
 class CallAnswers(NamedTuple):
@@ -173,8 +174,9 @@ class CallAnswers(NamedTuple):
             vendable = await find_vendable(self.gate, subject, asked, facts.uuid)
             event_id, now = asking.request.event_id, time.time()
             vended = await self.vending.vend(vendable, subject.caller, asking.bearer, event_id, now)
+            check_unchanged(self.gate, subject, asked, vendable)
         except Refused as refused:
-            if asking.effect is Effect.NONE and refused.reason.status != _FORBIDDEN:
+            if asking.effect is Effect.NONE and refused.reason.status not in _KEYLESS:
                 raise
             outcome.detail = f"no keys: {refused}"
             return None

@@ -26,7 +26,7 @@ from signproxy.gate.request import AskedFor
 from signproxy.gate.vendable import Vendable
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NAMESPACE_SEPARATOR, NamedTable, Subject
-from signproxy.vending.vending import RENEWED_SECONDS, Vending
+from signproxy.vending.vending import RENEWED_SECONDS, Vending, check_unchanged
 
 _QUERY = re.compile(r"[!\"$-~]{0,16384}")
 _PLAN = "planId"
@@ -89,6 +89,7 @@ class VendWay(ApiWay):
         vended = await self.rooms.vending.vend(
             self._vendable, subject.caller, self.bearer, request.event_id, time.time()
         )
+        check_unchanged(self.rooms.gate, subject, judgement.asked, self._vendable)
         if vended.seconds < RENEWED_SECONDS:
             raise Refused(Reason.TOKEN_ENDS_SOON, f"its keys would end in {vended.seconds:.0f} s")
         outcome.vended = vended.handed

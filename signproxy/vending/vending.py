@@ -6,7 +6,7 @@ needs nothing for them, and a revoke bites at once. What a store's STS makes is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import NamedTuple
 
 from signproxy.audit.event import rfc3339
@@ -77,8 +77,12 @@ class Vending(NamedTuple):
     async def vend(self, vendable: Vendable, caller: Principal, bearer: str, event_id: str, now: float) -> Vended:
         """Return keys for what was just judged, which reach no further and live no longer than their caller's token.
 
-        Raise Refused: VEND_OFF where the settings do not say how keys for the storage are made.
+        Raise Refused: VEND_OFF where the settings do not say how keys for the storage are made, TOKEN_EXPIRED for a
+        token that ends already.
         """
+        if caller.expires_at <= now:
+            # Within the leeway of the clocks: nothing may be derived from it, by no party.
+            raise Refused(Reason.TOKEN_EXPIRED, f"{now - caller.expires_at:.0f} s ago")
         table, storage = vendable.table, vendable.table.settings.storage
         store = address_of(vendable.catalog, str(table.places[0]))
         minting, issuing = self.minting, self.issuing
@@ -116,6 +120,19 @@ async def find_vendable(gate: Gate, subject: Subject, asked: AskedFor, uuid: str
             return found
         await found
     raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
+
+
+def check_unchanged(gate: Gate, subject: Subject, asked: AskedFor, vendable: Vendable) -> None:
+    """Refuse keys of which something was taken away while they were made: they would outlast a revoke. Raise Refused."""
+    if gate.state.epoch == vendable.epoch:
+        return
+    found = gate.vend.judge(subject, asked)
+    if isinstance(found, Vendable):
+        if (*found.keys[1:], found.table.places) == (*vendable.keys[1:], vendable.table.places):
+            return
+    elif isinstance(found, Coroutine):
+        found.close()
+    raise Refused(Reason.SESSIONS_UNAVAILABLE, "the policy changed while they were made")
 
 
 def _issued(issuing: Issuing, vendable: Vendable, caller: Principal, bearer: str, now: float) -> VendedKeys:

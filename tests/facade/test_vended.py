@@ -7,6 +7,7 @@ import time
 import pytest
 
 from signproxy.catalog.signer_grant import Offer
+from signproxy.errors import Reason, Refused
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import AskedFor
 from signproxy.identity.emulated import KeyHolder
@@ -17,6 +18,7 @@ from tests.facade.front import LISTENER, POLICY, SIGN, T1, UUID, VEND, Answer, F
 from tests.facade.test_read_restrictions import CHOSEN_ANYWHERE, kept
 from tests.gate.forward_cases import wire
 from tests.product import token_of
+from tests.vending.mint import Mint, minting
 from tests.vending.rig import key_of
 
 OTHER = "6f1a3c5e-0000-4000-8000-000000000002"
@@ -170,6 +172,24 @@ async def test_who_may_see_a_table_and_not_read_it_gets_it_without_keys() -> Non
         assert (found.status, "storage-credentials" in found.body) == (200, False)
         assert "no keys: no_remote_sign" in only(product.events()).detail
         assert (await product.ask("GET", f"{T1}/credentials", who="sign-only")).status == 403
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"), ((Reason.SCOPE_TOO_LARGE, 200), (Reason.SCOPE_NOT_VENDABLE, 200), (Reason.SESSIONS_REFUSED, 502))
+)
+async def test_a_table_of_which_no_keys_can_be_made_is_loaded_without(reason: Reason, status: int) -> None:
+    """A writer could give its table so many places that no client could load it any more."""
+    async with front(vends=BOTH) as product:
+        product.upstream.says(loaded())
+        mint = Mint()
+        mint.refuses = Refused(reason, "")
+        minting(product, mint)
+        found = await product.ask("GET", T1, headers=asks(VENDED, SIGNED))
+        assert found.status == status
+        if status == 200:
+            assert "storage-credentials" not in found.body
+            # It can be signed for, and the client takes that as well.
+            assert found.body["config"]["s3.remote-signing-enabled"] == "true"
 
 
 @pytest.mark.parametrize("path", (T1, TABLES))

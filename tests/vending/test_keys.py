@@ -9,13 +9,16 @@ import pytest
 from signproxy.config.s3 import S3KeySettings
 from signproxy.config.storage import StorageBinding, Vend
 from signproxy.errors import Reason, Refused
+from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.identity.emulated import IssuedKey
 from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
+from signproxy.model import NamedTable, Principal, Subject
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel
-from signproxy.vending.vended import VendAccess, VendedKeys, VendScope
-from signproxy.vending.vending import Minting
+from signproxy.vending.vended import VendAccess
+from signproxy.vending.vending import find_vendable
 from tests.product import token_of
+from tests.vending.mint import Mint, minting
 from tests.vending.rig import BOTH, LISTENER, POLICY, U1, U2, Vended, path_of, vending
 
 REFUSED = {403, 404}
@@ -308,41 +311,11 @@ async def test_only_get_asks_for_keys() -> None:
         assert found.status == 405
 
 
-class Mint:
-    """A store's STS, in memory."""
-
-    def __init__(self) -> None:
-        self.asked: list[VendScope] = []
-        self.refuses: Refused | None = None
-
-    async def vend(self, scope: VendScope) -> VendedKeys:
-        self.asked.append(scope)
-        if self.refuses is not None:
-            raise self.refuses
-        return VendedKeys(
-            access_key_id="ASIAEXAMPLE00000MINT",
-            secret_access_key="minted",
-            session_token="minted-token",
-            expires_at=time.time() + 900,
-            session_name="sp-writer-1",
-            policy_digest="d" * 64,
-        )
-
-
-def minting(server: Vended, mint: Mint) -> None:
-    """Have the store's STS make the keys."""
-    rooms = server.product.house.rooms
-    vend = rooms.api.vending
-    known = server.product.catalogs.learned
-    made = vend.vending._replace(issuing=None, minting=Minting(mint, frozenset({"main"}), known, frozenset({"main"})))
-    server.product.house.swap(rooms._replace(api=rooms.api._replace(vending=vend._replace(vending=made))))
-
-
 async def test_keys_of_a_store_s_own_are_asked_for_what_was_decided() -> None:
     """They would be made for what a client says, or be told with an address at which they are worth nothing."""
     async with vending() as server:
         mint = Mint()
-        minting(server, mint)
+        minting(server.product, mint)
         told = await server.asks(who="reader")
         (scope,) = mint.asked
         assert (scope.storage, scope.locations, scope.access) == ("main", (Location("data", "wh/t1"),), VendAccess.READ)
@@ -355,6 +328,45 @@ async def test_keys_of_a_store_s_own_are_asked_for_what_was_decided() -> None:
         assert event.access_key_id == "MINT"
 
 
+@pytest.mark.parametrize("issued", (True, False))
+async def test_a_token_that_ended_within_the_leeway_makes_no_keys(issued: bool) -> None:
+    """It is accepted for a minute more, and a session made of it would be good for twelve hours."""
+    async with vending() as server:
+        mint = Mint()
+        if not issued:
+            minting(server.product, mint, bound=False)
+        api, now = server.product.house.rooms.api, time.time()
+        caller = Principal("static/writer", "static", "writer", now - 10)
+        asked = AskedFor(CatalogAddress("lake"), NamedTable("ns", "t1"))
+        vendable = await find_vendable(api.gate, Subject.of(caller), asked, U1)
+        with pytest.raises(Refused) as caught:
+            await api.vending.vending.vend(vendable, caller, "", "e", now)
+        assert caught.value.reason is Reason.TOKEN_EXPIRED
+        assert not mint.asked
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    (
+        (("writer: {roles: [writers]}", "writer: {roles: []}"), 403, "principal_unknown"),
+        (("TABLE_WRITE_DATA", "TABLE_READ_DATA"), 503, "sessions_unavailable"),
+        (("s3://data/wh/t1", "s3://data/wh/t4"), 503, "sessions_unavailable"),
+    ),
+)
+async def test_what_is_revoked_while_a_session_is_made_is_not_handed_out(
+    change: tuple[str, str], status: int, reason: str
+) -> None:
+    """A session service that is slow, or is kept so, would hand out hours of access after the revoke."""
+    async with vending() as server:
+        mint = Mint()
+        minting(server.product, mint)
+        mint.meanwhile = lambda: server.policy(change)
+        told = await server.asks()
+        assert (told.status, server.door.event.reason) == (status, reason)
+        assert "storage-credentials" not in told.body
+        assert not server.door.event.access_key_id
+
+
 @pytest.mark.parametrize(
     ("reason", "status"), ((Reason.CREDENTIALS_UNAVAILABLE, 503), (Reason.VEND_OFF, 403), (Reason.INTERNAL, 503))
 )
@@ -363,7 +375,7 @@ async def test_a_store_that_makes_no_keys_is_an_error_and_never_an_empty_list(re
     async with vending() as server:
         mint = Mint()
         mint.refuses = Refused(reason, "throttled")
-        minting(server, mint)
+        minting(server.product, mint)
         told = await server.asks()
         assert (told.status, set(told.body)) == (status, {"error"})
         assert ("Retry-After" in told.headers) is (reason is Reason.CREDENTIALS_UNAVAILABLE)

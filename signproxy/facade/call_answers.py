@@ -173,7 +173,7 @@ class CallAnswers(NamedTuple):
         try:
             vendable = await find_vendable(self.gate, subject, asked, facts.uuid)
             event_id, now = asking.request.event_id, time.time()
-            vended = await self.vending.vend(vendable, subject.caller, asking.bearer, event_id, now)
+            vended = await self.vending.vend(vendable, asking.account, subject.caller, asking.bearer, event_id, now)
             check_unchanged(self.gate, subject, asked, vendable)
         except Refused as refused:
             if asking.effect is Effect.NONE and refused.reason.status not in _KEYLESS:

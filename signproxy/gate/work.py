@@ -34,6 +34,8 @@ COMMAS_PER_REQUEST = 128
 """Of a catalog call that is judged by its body: the parser makes a value of what stands between two of them."""
 PARTS_PER_REQUEST = 32
 """Members and elements in a catalog call that is judged by its body: each is looked at by itself."""
+REQUESTS_PER_SESSION = 16
+"""A session that a store's STS is asked for: its policy is written and proved, and the question signed."""
 SHORT_CALL = 16 * 1024
 """Bytes of a catalog call that does not wait for the ones that are being read: a millisecond's work."""
 
@@ -90,6 +92,10 @@ class Account(NamedTuple):
     def charge(self, requests: int, *, own: int = 0) -> None:
         """Count work before it is done. Raise Refused; see `Limits.charge`."""
         self.limits.charge(self.principal, requests, perf_counter_ns(), own=own)
+
+    def session(self) -> None:
+        """Count a session of a store's STS before it is asked for. Raise Refused."""
+        self.charge(REQUESTS_PER_SESSION)
 
 
 class Bill:

@@ -28,6 +28,8 @@ MAX_SESSIONS = 4096
 """Sessions that are kept, each some 3 KiB; the one that was asked for longest ago makes room."""
 MAX_UNDER_WAY = 1024
 """Different sessions that may be waited for at a time."""
+MAX_EACH = 128
+"""The same of one principal: callers that go away leave what they asked for under way, and others queue behind it."""
 KEPT_SECONDS = 360.0
 """With less life left a session is handed to no caller: clients replace theirs five minutes before the end."""
 KEPT_SHARE = 0.4
@@ -121,6 +123,9 @@ class SessionVendor:
         if asked is None:
             if len(self._under_way) >= MAX_UNDER_WAY:
                 raise Refused(Reason.SESSIONS_THROTTLED, f"{MAX_UNDER_WAY} sessions are waited for")
+            if sum(each.principal == key.principal for each in self._under_way) >= MAX_EACH:
+                raise Refused(Reason.SESSIONS_THROTTLED, f"{MAX_EACH} sessions of {key.principal!r} are waited for")
+            scope.charge()
             asked = self._begin(key, service, scope)
         try:
             # One of the callers that gives up leaves it to the others.

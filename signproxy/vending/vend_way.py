@@ -24,6 +24,7 @@ from signproxy.gate.judgement import Judgement, OpenQuestion
 from signproxy.gate.outcome import Outcome
 from signproxy.gate.request import AskedFor
 from signproxy.gate.vendable import Vendable
+from signproxy.gate.work import Account
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NAMESPACE_SEPARATOR, NamedTable, Subject
 from signproxy.vending.vending import RENEWED_SECONDS, Vending, check_unchanged
@@ -87,7 +88,12 @@ class VendWay(ApiWay):
         subject, request = judgement.subject, self.request
         assert subject is not None  # noqa: S101 - a caller of this way has shown a token
         vended = await self.rooms.vending.vend(
-            self._vendable, subject.caller, self.bearer, request.event_id, time.time()
+            self._vendable,
+            Account(self.limits, subject.caller.name),
+            subject.caller,
+            self.bearer,
+            request.event_id,
+            time.time(),
         )
         check_unchanged(self.rooms.gate, subject, judgement.asked, self._vendable)
         if vended.seconds < RENEWED_SECONDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NoReturn, Protocol
 
@@ -11,6 +12,10 @@ from signproxy.credentials.credentials import redacted_id
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.telemetry.log import never_log
+
+
+def _nothing() -> None:
+    """Count nothing."""
 
 
 class VendAccess(Enum):
@@ -50,6 +55,8 @@ class VendScope(msgspec.Struct, frozen=True, kw_only=True):
     overwrite: Overwrite = Overwrite.ALLOWED
     latest: float | None = None
     """Unix time beyond which the keys may not live, such as the end of the caller's token; None where there is none."""
+    charge: Callable[[], None] = _nothing
+    """Counts a session that has to be asked for, before it is. Raises Refused for a caller who owes too much."""
 
 
 @never_log

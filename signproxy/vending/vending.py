@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from signproxy.audit.event import rfc3339
 from signproxy.catalog.client_properties import StoreAddress, address_of
 from signproxy.catalog.storage_credential import KeyPair, StorageCredential, credential_of, without_refresh
@@ -17,6 +19,7 @@ from signproxy.gate.gate import Gate
 from signproxy.gate.outcome import HandedOut
 from signproxy.gate.request import AskedFor
 from signproxy.gate.vendable import Vendable
+from signproxy.gate.work import Account
 from signproxy.identity.emulated import EmulatedKeys
 from signproxy.model import Ceiling, KeyScope, Principal, Subject
 from signproxy.policy.table import MetadataLevel, Table
@@ -74,9 +77,12 @@ class Vending(NamedTuple):
     minting: Minting | None = None
     """None where no store makes any."""
 
-    async def vend(self, vendable: Vendable, caller: Principal, bearer: str, event_id: str, now: float) -> Vended:
+    async def vend(
+        self, vendable: Vendable, account: Account | None, caller: Principal, bearer: str, event_id: str, now: float
+    ) -> Vended:
         """Return keys for what was just judged, which reach no further and live no longer than their caller's token.
 
+        `account` is where a session is charged that has to be asked for; None where that has a bound of its own.
         Raise Refused: VEND_OFF where the settings do not say how keys for the storage are made, TOKEN_EXPIRED for a
         token that ends already.
         """
@@ -93,7 +99,10 @@ class Vending(NamedTuple):
             kind, keys = "issued", _issued(issuing, vendable, caller, bearer, now)
             store = store.through(issuing.listener)
         elif minting is not None and storage in minting.storages:
-            kind, keys = "sts", await minting.vendor.vend(_scope(minting, vendable, access, caller, event_id, now))
+            scope = _scope(minting, vendable, access, caller, event_id, now)
+            if account is not None:
+                scope = replace(scope, charge=account.session)
+            kind, keys = "sts", await minting.vendor.vend(scope)
         else:
             raise Refused(Reason.VEND_OFF, f"storages.{storage}.vend is not set")
         credential = self._told(keys, vendable, store)
@@ -123,7 +132,7 @@ async def find_vendable(gate: Gate, subject: Subject, asked: AskedFor, uuid: str
 
 
 def check_unchanged(gate: Gate, subject: Subject, asked: AskedFor, vendable: Vendable) -> None:
-    """Refuse keys of which something was taken away while they were made: they would outlast a revoke. Raise Refused."""
+    """Refuse keys if something was taken away while they were made: they would outlast a revoke. Raise Refused."""
     if gate.state.epoch == vendable.epoch:
         return
     found = gate.vend.judge(subject, asked)

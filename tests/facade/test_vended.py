@@ -175,7 +175,8 @@ async def test_who_may_see_a_table_and_not_read_it_gets_it_without_keys() -> Non
 
 
 @pytest.mark.parametrize(
-    ("reason", "status"), ((Reason.SCOPE_TOO_LARGE, 200), (Reason.SCOPE_NOT_VENDABLE, 200), (Reason.SESSIONS_REFUSED, 502))
+    ("reason", "status"),
+    ((Reason.SCOPE_TOO_LARGE, 200), (Reason.SCOPE_NOT_VENDABLE, 200), (Reason.SESSIONS_REFUSED, 502)),
 )
 async def test_a_table_of_which_no_keys_can_be_made_is_loaded_without(reason: Reason, status: int) -> None:
     """A writer could give its table so many places that no client could load it any more."""

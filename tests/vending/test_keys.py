@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -19,7 +20,7 @@ from signproxy.vending.vended import VendAccess
 from signproxy.vending.vending import find_vendable
 from tests.product import token_of
 from tests.vending.mint import Mint, minting
-from tests.vending.rig import BOTH, LISTENER, POLICY, U1, U2, Vended, path_of, vending
+from tests.vending.rig import BOTH, LISTENER, POLICY, U1, U2, path_of, vending
 
 REFUSED = {403, 404}
 
@@ -340,7 +341,7 @@ async def test_a_token_that_ended_within_the_leeway_makes_no_keys(issued: bool) 
         asked = AskedFor(CatalogAddress("lake"), NamedTable("ns", "t1"))
         vendable = await find_vendable(api.gate, Subject.of(caller), asked, U1)
         with pytest.raises(Refused) as caught:
-            await api.vending.vending.vend(vendable, caller, "", "e", now)
+            await api.vending.vending.vend(vendable, None, caller, "", "e", now)
         assert caught.value.reason is Reason.TOKEN_EXPIRED
         assert not mint.asked
 
@@ -392,3 +393,17 @@ async def test_keys_are_counted() -> None:
         assert 'signproxy_vended_keys_total{access="read-write",kind="issued"} 1' in text
         assert 'signproxy_vended_keys_total{access="read",kind="issued"} 1' in text
         assert 'op="vend",reason="principal_unknown"} 1' in text
+
+
+async def test_a_session_is_charged_before_it_is_asked_for() -> None:
+    """It takes as long as many signatures, and a caller would have thousands made a second."""
+    async with vending() as server:
+        mint = Mint()
+        minting(server.product, mint)
+        assert (await server.asks()).status == 200
+        (scope,) = mint.asked
+        with suppress(Refused):
+            for _ in range(100_000):
+                scope.charge()
+        assert (await server.asks()).status == 429
+        assert (await server.asks(who="reader")).status == 200

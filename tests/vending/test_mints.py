@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 import pytest
+from msgspec.structs import replace
 
 from signproxy.errors import Reason, Refused
 from signproxy.policy.table import MetadataLevel, Overwrite
@@ -266,6 +267,39 @@ async def test_the_end_forgets_everything(rig: Rig) -> None:
         await waiting
     assert len(rig.vendor) == 0
     assert rig.service.closed
+
+
+async def test_what_one_caller_leaves_under_way_does_not_keep_others_from_keys(rig: Rig) -> None:
+    """It would ask for its tables one by one and hang up each time, and every place was taken."""
+    rig.service.open.clear()
+    left = [
+        asyncio.create_task(rig.vendor.vend(scope(f"lake/wh/t{number}", principal="corp/eve"))) for number in range(128)
+    ]
+    await until(lambda: len(rig.service.asked) == 128)
+    for each in left:
+        each.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    found = await rig.refusal(scope("lake/wh/next", principal="corp/eve"))
+    assert found.reason is Reason.SESSIONS_THROTTLED
+    asking = asyncio.create_task(rig.vendor.vend(scope()))
+    await until(lambda: len(rig.service.asked) == 129)
+    rig.service.open.set()
+    assert (await asking).session_name.startswith("sp-corp/alice")
+
+
+async def test_only_a_session_that_has_to_be_asked_for_is_charged(rig: Rig) -> None:
+    """A thousand executors share one; a caller that owes too much has none made."""
+    charged: list[int] = []
+    first = replace(scope(), charge=lambda: charged.append(1))
+    await asyncio.gather(*[rig.vendor.vend(first) for _ in range(10)])
+    await rig.vendor.vend(first)
+    assert len(charged) == 1
+
+    def owes() -> None:
+        raise Refused(Reason.RATE_LIMITED, "")
+
+    assert (await rig.refusal(replace(scope("lake/wh/t2"), charge=owes))).reason is Reason.RATE_LIMITED
+    assert len(rig.service.asked) == 1
 
 
 # -- nothing wider -----------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class Vendable(NamedTuple):
     location: str
     """As the catalog spells it; it is told to clients and never judged by."""
     keys: KeysAllowed
-    epoch: int
+    state: PolicyState
 
 
 class VendGate:
@@ -63,7 +63,7 @@ class VendGate:
         decision = decide_keys(state, catalog, subject, table, found.standing)
         if isinstance(decision, Deny):
             raise Denied(decision, catalog.name)
-        return Vendable(catalog, table, found.spelled or str(table.places[0]), decision, state.epoch)
+        return Vendable(catalog, table, found.spelled or str(table.places[0]), decision, state)
 
     def _find(
         self, catalog: Catalog, subject: Subject, target: NamedTable, bearer: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -85,6 +85,21 @@ class PlaceTree(Generic[T]):
         if not begun:
             yield from node.owners
         waiting = [child for name, child in node.children.items() if name.startswith(begun)]
+        while waiting:
+            node = waiting.pop()
+            yield from node.owners
+            waiting.extend(node.children.values())
+
+    def alike(self, bucket: str, prefix: str, fold: Callable[[str], str]) -> Iterator[T]:
+        """Yield what `meeting` would if folders were one whose names `fold` makes equal. Only siblings are read."""
+        top = self._buckets.get(bucket)
+        nodes = [] if top is None else [top]
+        for segment in prefix[:-1].split("/"):
+            wanted = fold(segment)
+            nodes = [child for node in nodes for name, child in node.children.items() if fold(name) == wanted]
+            for node in nodes:
+                yield from node.owners
+        waiting = [child for node in nodes for child in node.children.values()]
         while waiting:
             node = waiting.pop()
             yield from node.owners

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import isfinite
 from operator import itemgetter
 from typing import Protocol
@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from signproxy.errors import Reason, Refused
+from signproxy.inventory.declared.overlap import is_shared
 from signproxy.model import Principal, TableId
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.location import Location
@@ -35,6 +36,9 @@ class KnownPlaces(Protocol):
 
     def reached(self, catalog: Catalog, bucket: str, prefix: str, now: float) -> tuple[KnownTable, ...]:
         """Return the tables with a place that begins with a prefix and is longer."""
+
+    def alike(self, catalog: str, bucket: str, prefix: str, fold: Callable[[str], str]) -> Iterator[TableId]:
+        """Yield the tables with a place inside of this one, around it or equal to it once names are folded."""
 
 
 class _FoldedPlaces:
@@ -88,28 +92,42 @@ def _meet(one: str, other: str) -> bool:
 class CatalogPlaces:
     """The places of a catalog that are not one table's own, by look-ups of ancestors and neighbours alone."""
 
-    def __init__(self, catalog: Catalog, table: Table, known: KnownPlaces | None = None, now: float = 0.0) -> None:
-        """`known` are those of a catalog with an upstream, at a time of the clock that they go by."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        table: Table,
+        known: KnownPlaces | None = None,
+        now: float = 0.0,
+        catalogs: Iterable[Catalog] = (),
+    ) -> None:
+        """`known` are those of catalogs with an upstream, at a time of the clock that they go by.
+
+        `catalogs` are all that there are: others may have tables in the same bucket.
+        """
         self._catalog = catalog
         self._table = table
         self._known = known
         self._now = now
+        self._catalogs = catalogs
 
     def resembles(self, location: Location) -> str:
         """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing.
 
-        Tables of an upstream are looked at one by one, for which there is time before a session service is asked.
+        No policy keeps the places of two catalogs apart by anything but their letters.
         """
-        wanted, bucket, catalog = _folded(location.prefix), location.bucket, self._catalog
-        found = list(_FoldedPlaces.of(catalog.locations).near(bucket, wanted))
-        if self._known is not None:
-            tables = [each.table for each in self._known.reached(catalog, bucket, "", self._now)]
-            found += [(place.prefix, table.id) for table in tables for place in table.places if place.bucket == bucket]
+        own, bucket = self._catalog, location.bucket
+        beside = [each for each in self._catalogs if each is not own and is_shared(bucket, own, each)]
+        return next(filter(None, (self._resembling(catalog, location) for catalog in (own, *beside))), "")
+
+    def _resembling(self, catalog: Catalog, location: Location) -> str:
+        wanted, bucket, prefix = _folded(location.prefix), location.bucket, location.prefix
+        tables = [table for _, table in _FoldedPlaces.of(catalog.locations).near(bucket, wanted)]
         if catalog.learning is not None:
-            listings = catalog.learning.reserved.below(bucket, "")
-            found += [(place.prefix, each.id) for each in listings for place in each.places if place.bucket == bucket]
-        for prefix, table in found:
-            if table != self._table.id and _meet(_folded(prefix), wanted):
+            tables += [each.id for each in catalog.learning.reserved.alike(bucket, prefix, _folded)]
+            if self._known is not None:
+                tables += self._known.alike(catalog.name, bucket, prefix, _folded)
+        for table in tables:
+            if table != self._table.id:
                 return f"table {table}"
         for volume in catalog.volumes.in_bucket(bucket):
             if _meet(_folded(volume.prefix), wanted):
@@ -124,10 +142,10 @@ class CatalogPlaces:
         # Where no locations may overlap the policy was refused if one did, and there is nothing to look for.
         below = catalog.locations.reached(bucket, prefix, around)
         tables += [] if below is None else [below.id]
-        if self._known is not None:
-            tables += [each.table.id for each in self._known.owners(catalog, bucket, prefix, self._now)]
-            tables += [each.table.id for each in self._known.reached(catalog, bucket, prefix, self._now)]
         if catalog.learning is not None:
+            if self._known is not None:
+                tables += [each.table.id for each in self._known.owners(catalog, bucket, prefix, self._now)]
+                tables += [each.table.id for each in self._known.reached(catalog, bucket, prefix, self._now)]
             reserved = catalog.learning.reserved
             tables += [each.id for each in (*reserved.over(bucket, prefix), *reserved.below(bucket, prefix))]
         for table in tables:

@@ -133,7 +133,7 @@ async def find_vendable(gate: Gate, subject: Subject, asked: AskedFor, uuid: str
 
 def check_unchanged(gate: Gate, subject: Subject, asked: AskedFor, vendable: Vendable) -> None:
     """Refuse keys if something was taken away while they were made: they would outlast a revoke. Raise Refused."""
-    if gate.state.epoch == vendable.epoch:
+    if gate.state is vendable.state:
         return
     found = gate.vend.judge(subject, asked)
     if isinstance(found, Vendable):
@@ -165,9 +165,9 @@ def _scope(
     table, catalog = vendable.table, vendable.catalog
     opened = vendable.keys.metadata is MetadataLevel.OPEN is not table.metadata
     bound = table.settings.storage in minting.bound
-    asks = VendCaller(caller, vendable.epoch, event_id, full_metadata=opened, never_beyond_token=bound)
-    known = None if catalog.learning is None else minting.known
-    return scope_of(table, access, asks, CatalogPlaces(catalog, table, known, now))
+    asks = VendCaller(caller, vendable.state.epoch, event_id, full_metadata=opened, never_beyond_token=bound)
+    others = CatalogPlaces(catalog, table, minting.known, now, vendable.state.catalogs.values())
+    return scope_of(table, access, asks, others)
 
 
 def _handed(keys: VendedKeys, table: Table, access: VendAccess, kind: str) -> HandedOut:

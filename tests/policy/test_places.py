@@ -114,6 +114,11 @@ _places = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(
 )
 
 
+_cased = st.lists(st.sampled_from("aAbB"), min_size=1, max_size=3).map(
+    lambda parts: "".join(f"{part}/" for part in parts)
+)
+
+
 @given(st.lists(st.tuples(st.booleans(), _places, st.sampled_from((A, B, C))), max_size=30), _places)
 def test_it_answers_as_a_list_of_places_would(changes: list[tuple[bool, str, Owner]], asked: str) -> None:
     """A tree that loses a place gives it away; one that keeps it refuses it to every caller."""
@@ -134,3 +139,19 @@ def test_it_answers_as_a_list_of_places_would(changes: list[tuple[bool, str, Own
     assert len(tree.over("lake", f"{asked}f")) == len(over)
     assert sorted(_ids(tree.below("lake", asked))) == below
     assert bool(tree) is bool(held)
+
+
+@given(st.lists(st.tuples(_cased, st.sampled_from((A, B, C))), max_size=12), _cased)
+def test_places_that_fold_to_one_are_found_as_in_a_list_of_folded_ones(
+    places: list[tuple[str, Owner]], asked: str
+) -> None:
+    """A store without letter case would open the one that is missed to the keys of the other."""
+    tree: PlaceTree[Owner] = PlaceTree()
+    for prefix, owner in places:
+        tree.add("lake", prefix, owner)
+    wanted = asked.lower()
+    meeting = {
+        id(owner) for each, owner in places if each.lower().startswith(wanted) or wanted.startswith(each.lower())
+    }
+    assert set(_ids(tree.alike("lake", asked, str.lower))) == meeting
+    assert list(tree.alike("cold", asked, str.lower)) == []

@@ -329,6 +329,21 @@ async def test_keys_of_a_store_s_own_are_asked_for_what_was_decided() -> None:
         assert event.access_key_id == "MINT"
 
 
+async def test_the_tables_of_every_catalog_are_looked_at() -> None:
+    """Keys for a table would open the one of another catalog that a store takes for the same."""
+    beside = "volumes:\n"
+    policy = POLICY.replace("catalogs:\n", "catalogs:\n  pond: {storages: [main], remote_signing: true}\n").replace(
+        beside, f'  - {{catalog: pond, name: t9, namespace: ns, location: "s3://data/WH/T1"}}\n{beside}'
+    )
+    async with vending(policy) as server:
+        mint = Mint()
+        minting(server.product, mint)
+        await server.asks()
+        (scope,) = mint.asked
+        assert scope.others.resembles(scope.locations[0]) == "table pond.ns.t9"
+        assert scope.others.meets(scope.locations[0]) == ""
+
+
 @pytest.mark.parametrize("issued", (True, False))
 async def test_a_token_that_ended_within_the_leeway_makes_no_keys(issued: bool) -> None:
     """It is accepted for a minute more, and a session made of it would be good for twelve hours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
@@ -103,6 +104,13 @@ class Known:
         assert now == 7.0
         return tuple(each for each in self._found if each.table.location.startswith(prefix))
 
+    def alike(self, _catalog: str, _bucket: str, prefix: str, fold: Callable[[str], str]) -> Iterator[TableId]:
+        """Return those that meet a place once names are folded."""
+        for each in self._found:
+            one, other = fold(each.table.location), fold(prefix)
+            if one.startswith(other) or other.startswith(one):
+                yield each.table.id
+
 
 class KnownOne(NamedTuple):
     """A table of an upstream."""
@@ -110,11 +118,30 @@ class KnownOne(NamedTuple):
     table: Table
 
 
+def learning(world: World, reserved: PlaceTree[Listing]) -> Learning:
+    """Return what makes a catalog one whose tables an upstream tells of."""
+    nowhere = world.namespace("none")
+    return Learning(Authorizer.POLICY, (), (), MetadataLevel.PROTECTED, Overwrite.ALLOWED, nowhere, {}, {}, reserved)
+
+
+def test_the_tables_of_another_catalog_that_differ_by_case_alone_are_found() -> None:
+    """A caller that may make tables in one catalog would get keys for the tables of the other, in the same bucket."""
+    mine, beside, apart = World(), World(), World()
+    table, other = mine.table("orders", OUTER), beside.table("orders2", "wh/Orders/")
+    apart.table("orders2", "wh/Orders/")
+    apart.catalog.storages.clear()
+    location = Location("lake", OUTER[:-1])
+    for catalogs, found in (((mine, beside), f"table {other.id}"), ((mine, apart), ""), ((mine,), "")):
+        every = [world.catalog for world in catalogs]
+        assert CatalogPlaces(mine.catalog, table, None, 0.0, every).resembles(location) == found
+
+
 def test_the_tables_of_an_upstream_are_found_as_well() -> None:
     """They are in no index of the policy."""
     elsewhere = World()
     mine, inner, capital = (elsewhere.table(name, at) for name, at in (("a", OUTER), ("b", INNER), ("c", "wh/Orders/")))
     empty = World().catalog
+    empty.learning = learning(World(), PlaceTree())
     alone = CatalogPlaces(empty, mine, Known(mine), 7.0)
     assert (alone.meets(Location("lake", OUTER[:-1])), alone.resembles(Location("lake", OUTER[:-1]))) == ("", "")
     nested = CatalogPlaces(empty, mine, Known(mine, inner), 7.0)
@@ -151,10 +178,7 @@ def test_a_place_that_the_policy_lists_for_another_table_is_found(listed: str, m
     reserved: PlaceTree[Listing] = PlaceTree()
     reserved.add("lake", listed, listing)
     reserved.add("cold", OUTER, listing)
-    nowhere = world.namespace("none")
-    world.catalog.learning = Learning(
-        Authorizer.POLICY, (), (), MetadataLevel.PROTECTED, Overwrite.ALLOWED, nowhere, {}, {}, reserved
-    )
+    world.catalog.learning = learning(world, reserved)
     places, location = CatalogPlaces(world.catalog, table), Location("lake", OUTER[:-1])
     assert (places.meets(location) == "table lake.sales.late") is met
     assert (places.resembles(location) == "table lake.sales.late") is alike

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from signproxy.inventory.learned.alarms import Alarms
@@ -63,6 +63,12 @@ class KnownTables:
         """Return the tables whose own place begins with a prefix and is longer."""
         found = tuple(self.ground.of(catalog.name).places.below(bucket, prefix))
         return tuple([table for table in found if self._holds(catalog, table, now)])
+
+    def alike(self, catalog: str, bucket: str, prefix: str, fold: Callable[[str], str]) -> Iterator[TableId]:
+        """Yield the tables with a place inside of this one, around it or equal to it once names are folded."""
+        yield from (table.id for table in self.ground.of(catalog).places.alike(bucket, prefix, fold))
+        # Also those that are not in use, and places that a table has beside its own.
+        yield from (holding.table for holding in self.registry.of(catalog).alike(bucket, prefix, fold))
 
     def doubt(self, table: LearnedTable, doubt: Doubt) -> None:
         """Have a table asked for before it is used again; it keeps its place."""

@@ -104,6 +104,10 @@ class Shelf:
         """Yield what contains a place, equals it or nests in it."""
         return self._places.meeting(place.bucket, place.prefix)
 
+    def alike(self, bucket: str, prefix: str, fold: Callable[[str], str]) -> Iterator[Holding]:
+        """Yield what would meet a place if names that `fold` makes equal were one."""
+        return self._places.alike(bucket, prefix, fold)
+
     def put(self, registration: Registration) -> None:
         """Keep a registration in the place of the one that its name has."""
         self.drop(registration.table)

@@ -97,7 +97,9 @@ class VendWay(ApiWay):
         )
         check_unchanged(self.rooms.gate, subject, judgement.asked, self._vendable)
         if vended.seconds < RENEWED_SECONDS:
-            raise Refused(Reason.TOKEN_ENDS_SOON, f"its keys would end in {vended.seconds:.0f} s")
+            of_token = subject.caller.expires_at - time.time() < RENEWED_SECONDS
+            reason = Reason.TOKEN_ENDS_SOON if of_token else Reason.SESSIONS_UNAVAILABLE
+            raise Refused(reason, f"its keys would end in {vended.seconds:.0f} s")
         outcome.vended = vended.handed
         reply = answer(CredentialsAnswer((vended.credential,)), request.request_id, NO_STORE)
         reply.known = True

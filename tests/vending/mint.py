@@ -19,6 +19,7 @@ class Mint:
     def __init__(self) -> None:
         self.asked: list[VendScope] = []
         self.refuses: Refused | None = None
+        self.life = 900.0
         self.meanwhile: Callable[[], None] = lambda: None
         """What happens while it makes keys."""
 
@@ -31,7 +32,7 @@ class Mint:
             access_key_id="ASIAEXAMPLE00000MINT",
             secret_access_key="minted",
             session_token="minted-token",
-            expires_at=time.time() + 900,
+            expires_at=time.time() + self.life,
             session_name="sp-writer-1",
             policy_digest="d" * 64,
         )

@@ -398,6 +398,17 @@ async def test_a_store_that_makes_no_keys_is_an_error_and_never_an_empty_list(re
         assert server.door.event.reason == reason.code
 
 
+async def test_sessions_that_a_store_makes_too_short_are_not_blamed_on_the_token() -> None:
+    """The client would renew its token again and again, and log its user in each time."""
+    async with vending() as server:
+        mint = Mint()
+        mint.life = 300.0
+        minting(server.product, mint)
+        told = await server.asks()
+        assert (told.status, server.door.event.reason) == (503, "sessions_unavailable")
+        assert "Retry-After" in told.headers
+
+
 async def test_keys_are_counted() -> None:
     """An operator would not see that keys are handed out where none were meant."""
     async with vending() as server:

@@ -105,7 +105,7 @@ class LearnedResolver:
             known is not None
             and known.turn == self.tables.ground.turn
             and now < known.soft
-            and self.tables.vouchers.is_clear(subject.caller, known, now)
+            and self.tables.vouchers.is_clear(subject.caller, known.table, now)
         ):
             if learning.authorizer is _POLICY:
                 known.used = True
@@ -204,7 +204,14 @@ class LearnedResolver:
         key = table_key(table.id.namespace, table.id.name)
         # A declared table is the one of its name unless the policy says which.
         uuid = table.uuid if isinstance(holder, LearnedTable) else table.uuid or None
-        return self.tables.vouchers.find(asked.catalog.name, key, uuid, recipient, asked.now)
+        voucher = self.tables.vouchers.find(asked.catalog.name, key, uuid, recipient, asked.now)
+        age = self.tables.freshness.answer
+        if voucher is None or asked.trusts_policy or voucher.until <= voucher.sent + age:
+            return voucher
+        # It was given while the policy alone said what a caller may do, and what it restricts was all that counted.
+        voucher.until = voucher.sent + age
+        voucher.refresh = min(voucher.refresh, voucher.sent + age / 2)
+        return voucher if asked.now < voucher.until else None
 
     def _restricts(self, asked: Asked, holder: Holder) -> bool:
         """Whether the upstream keeps rows or columns of a table from the caller."""
@@ -259,7 +266,7 @@ class LearnedResolver:
                 voucher.refresh = asked.now + self.tables.freshness.retry
                 beside = True
             elif isinstance(holder, LearnedTable) and not voucher.restricted:
-                self.tables.vouchers.clear(asked.subject.caller, holder, voucher.refresh)
+                self.tables.vouchers.clear(asked.subject.caller, holder.table, voucher.refresh)
         if beside and not must:
             self._enquiries.refresh(asked, table_in(holder).id)
         return must

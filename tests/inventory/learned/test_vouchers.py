@@ -127,7 +127,7 @@ def test_a_caller_is_clear_at_once_only_as_the_same_value() -> None:
     site = Site()
     site.take(Live("lake", facts()))
     site.take(Live("lake", facts("other")))
-    table, other = site.tables.ground.of("lake").by_name.values()
+    table, other = [known.table for known in site.tables.ground.of("lake").by_name.values()]
     vouchers = Vouchers()
     vouchers.clear(ALICE, table, 200.0)
     assert vouchers.is_clear(ALICE, table, 199.9)
@@ -140,7 +140,7 @@ def test_what_is_clear_at_once_ends_with_what_it_stands_on(monkeypatch: pytest.M
     """A restriction would bite only once a moment is over that has no bound."""
     site = Site()
     site.take(Live("lake", facts()))
-    (table,) = site.tables.ground.of("lake").by_name.values()
+    (table,) = [known.table for known in site.tables.ground.of("lake").by_name.values()]
 
     def cleared() -> Vouchers:
         vouchers = Vouchers()
@@ -148,13 +148,14 @@ def test_what_is_clear_at_once_ends_with_what_it_stands_on(monkeypatch: pytest.M
         vouchers.clear(ALICE, table, FAR)
         return vouchers
 
-    restricted, withdrawn, forgotten, full = cleared(), cleared(), cleared(), cleared()
+    restricted, withdrawn, forgotten, full, another = [cleared() for _ in range(5)]
     _add(restricted, _answered(restricted=True), 101.0)
+    _add(another, _answered(uuid="v"), 101.0)
     withdrawn.withdraw("lake", "ns\0t", OF_ALICE, 101.0)
     forgotten.forget("lake")
     monkeypatch.setattr(module, "AT_MOST", 1)
     _add(full, _answered(name="x"), 101.0)
-    assert not any(each.is_clear(ALICE, table, 102.0) for each in (restricted, withdrawn, forgotten, full))
+    assert not any(each.is_clear(ALICE, table, 102.0) for each in (restricted, withdrawn, forgotten, full, another))
     assert forgotten.last("lake", "ns\0t", OF_ALICE) is None
 
 
@@ -162,7 +163,7 @@ def test_a_restricted_caller_does_not_slow_the_others_down() -> None:
     """A caller that loads a restricted table again and again would send every request the long way."""
     site = Site()
     site.take(Live("lake", facts()))
-    (table,) = site.tables.ground.of("lake").by_name.values()
+    (table,) = [known.table for known in site.tables.ground.of("lake").by_name.values()]
     vouchers = Vouchers()
     _add(vouchers, _answered(restricted=True), 100.0)
     vouchers.clear(BOB, table, FAR)
@@ -175,7 +176,7 @@ def test_callers_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE_AT_MOST", 2)
     site = Site()
     site.take(Live("lake", facts()))
-    (table,) = site.tables.ground.of("lake").by_name.values()
+    (table,) = [known.table for known in site.tables.ground.of("lake").by_name.values()]
     vouchers = Vouchers()
     callers = [principal(str(number)) for number in range(3)]
     for caller in callers:

@@ -162,6 +162,19 @@ async def test_a_table_that_was_renamed_is_recorded_by_its_new_name() -> None:
         assert at.warmed.door.events()[-1].table == "t2"
 
 
+@pytest.mark.parametrize("authorizer", ("policy", "catalog", "both"))
+async def test_a_table_that_was_renamed_away_from_its_reader_is_read_no_more(authorizer: str) -> None:
+    """What a reader was told of a table by its old name would open it by a name that is closed to the reader."""
+    async with lake(authorizer) as at:
+        assert await at.is_at_once()
+        at.upstream.remove("t1", "ns")
+        at.upstream.put(_table("t2"))
+        at.upstream.hidden.add((token_of("reader"), "t2"))
+        at.tell(Renamed("lake", "ns", "t1", "ns", "t2"))
+        for name in ("x", "y", "z"):
+            assert (await at.warmed.ask(name)).status == 403
+
+
 async def test_a_table_in_use_is_not_forgotten_first() -> None:
     """Where there are too many, one that is read all the time would make room, and its reads wait for the upstream."""
     async with lake() as at:

@@ -113,6 +113,9 @@ class Likeness:
             if place >= 0:
                 sent[place] = f"{free.name}: {text}\r\n"
             elif place == _THE_DATE:
+                if not text:
+                    # As if it were not there: another header would have to tell the time.
+                    return None
                 amz_date = text
             if free.signed >= 0:
                 changed[free.signed] = text

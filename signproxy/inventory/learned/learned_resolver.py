@@ -105,7 +105,7 @@ class LearnedResolver:
             known is not None
             and known.turn == self.tables.ground.turn
             and now < known.soft
-            and self.tables.vouchers.is_clear(subject.caller, known.table, now)
+            and self.tables.vouchers.is_clear(subject.caller, known, now)
         ):
             if learning.authorizer is _POLICY:
                 known.used = True
@@ -266,7 +266,7 @@ class LearnedResolver:
                 voucher.refresh = asked.now + self.tables.freshness.retry
                 beside = True
             elif isinstance(holder, LearnedTable) and not voucher.restricted:
-                self.tables.vouchers.clear(asked.subject.caller, holder.table, voucher.refresh)
+                self.tables.vouchers.clear(asked.subject.caller, holder, voucher.refresh)
         if beside and not must:
             self._enquiries.refresh(asked, table_in(holder).id)
         return must

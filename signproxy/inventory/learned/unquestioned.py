@@ -31,7 +31,7 @@ class Unquestioned(msgspec.Struct, frozen=True, gc=False):
             and known.table is self.table
             and known.turn == ground.turn
             and now < known.soft
-            and self.tables.vouchers.is_clear(self.caller, self.table, now)
+            and self.tables.vouchers.is_clear(self.caller, known, now)
         ):
             return False
         known.used = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from signproxy.errors import Reason
 from signproxy.inventory.learned import vouchers as module
@@ -127,20 +128,22 @@ def test_a_caller_is_clear_at_once_only_as_the_same_value() -> None:
     site = Site()
     site.take(Live("lake", facts()))
     site.take(Live("lake", facts("other")))
-    table, other = [known.table for known in site.tables.ground.of("lake").by_name.values()]
+    table, other = site.tables.ground.of("lake").by_name.values()
     vouchers = Vouchers()
     vouchers.clear(ALICE, table, 200.0)
     assert vouchers.is_clear(ALICE, table, 199.9)
     assert not vouchers.is_clear(ALICE, table, 200.0)
     assert not vouchers.is_clear(principal("alice"), table, 100.0)
     assert not vouchers.is_clear(ALICE, other, 100.0)
+    table.table = replace(table.table)
+    assert not vouchers.is_clear(ALICE, table, 199.9)
 
 
 def test_what_is_clear_at_once_ends_with_what_it_stands_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restriction would bite only once a moment is over that has no bound."""
     site = Site()
     site.take(Live("lake", facts()))
-    (table,) = [known.table for known in site.tables.ground.of("lake").by_name.values()]
+    (table,) = site.tables.ground.of("lake").by_name.values()
 
     def cleared() -> Vouchers:
         vouchers = Vouchers()
@@ -163,7 +166,7 @@ def test_a_restricted_caller_does_not_slow_the_others_down() -> None:
     """A caller that loads a restricted table again and again would send every request the long way."""
     site = Site()
     site.take(Live("lake", facts()))
-    (table,) = [known.table for known in site.tables.ground.of("lake").by_name.values()]
+    (table,) = site.tables.ground.of("lake").by_name.values()
     vouchers = Vouchers()
     _add(vouchers, _answered(restricted=True), 100.0)
     vouchers.clear(BOB, table, FAR)
@@ -176,7 +179,7 @@ def test_callers_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE_AT_MOST", 2)
     site = Site()
     site.take(Live("lake", facts()))
-    (table,) = [known.table for known in site.tables.ground.of("lake").by_name.values()]
+    (table,) = site.tables.ground.of("lake").by_name.values()
     vouchers = Vouchers()
     callers = [principal(str(number)) for number in range(3)]
     for caller in callers:

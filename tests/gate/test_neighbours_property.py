@@ -162,7 +162,7 @@ _steps = st.lists(
         st.tuples(st.just("policy"), st.sampled_from(tuple(POLICIES))),
         st.tuples(st.just("down"), st.booleans()),
         st.tuples(st.just("upstream"), st.sampled_from((AsksAs.CALLER, AsksAs.SERVICE))),
-        st.tuples(st.just("wait"), st.sampled_from((5.0, 31.0, 61.0, 301.0, 601.0))),
+        st.tuples(st.just("wait"), st.sampled_from((5.0, 7.0, 31.0, 55.0, 301.0, 601.0))),
     ),
     max_size=16,
 )
@@ -189,6 +189,7 @@ _BELOW = ("read", "reader", "x/data")
 @example([("policy", "catalog"), _READ, ("hidden", "reader", "b"), ("renamed", "a")])
 @example([("upstream", AsksAs.SERVICE), _LIVE, _READ, ("hidden", "reader", "a"), ("policy", "catalog")])
 @example([("restricted", "reader", "a"), ("answered", "reader", "a")])
+@example([("policy", "catalog"), _READ, ("down", True), ("wait", 55.0), _READ, _LIVE, ("wait", 7.0)])
 @example([("policy", "sealed"), _BELOW, ("sealed", "a", "x", "1"), _BELOW])
 @settings(max_examples=300, deadline=None)
 @given(_steps)

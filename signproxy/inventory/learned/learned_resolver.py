@@ -266,7 +266,9 @@ class LearnedResolver:
                 voucher.refresh = asked.now + self.tables.freshness.retry
                 beside = True
             elif isinstance(holder, LearnedTable) and not voucher.restricted:
-                self.tables.vouchers.clear(asked.subject.caller, holder, voucher.refresh)
+                # An upstream that does not answer is asked again after the answer's end, too.
+                until = min(voucher.refresh, voucher.until)
+                self.tables.vouchers.clear(asked.subject.caller, holder, until)
         if beside and not must:
             self._enquiries.refresh(asked, table_in(holder).id)
         return must

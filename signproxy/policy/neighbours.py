@@ -59,8 +59,7 @@ def neighbours(reached: Iterable[Reached], request: S3Request) -> Neighbours | N
     """Return the neighbours of the key of a request that may be served; None where each has to be judged for itself.
 
     They hold as long as the policy does that the request was judged by, and what an upstream told of the table where
-    it did. `reached` are all the catalogs that the bucket may mean
-    to the caller.
+    it did. `reached` are all the catalogs that the bucket may mean to the caller.
     """
     key = request.key
     folder = key[: key.rfind("/") + 1]

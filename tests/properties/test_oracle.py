@@ -148,7 +148,7 @@ def _metadata_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _privileges_unchecked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(judge, "_unprivileged", lambda *_: None)
+    patch.setattr(judge, "unprivileged", lambda *_: None)
 
 
 def _overwrites_unguarded(patch: pytest.MonkeyPatch) -> None:

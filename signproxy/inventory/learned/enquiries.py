@@ -6,6 +6,7 @@ There is one question for all who wait, and not more than a caller may cause.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
@@ -236,7 +237,11 @@ class Enquiries:
         if refusal is not None:
             self._tables.alarms.sound(refusal, now)
         _, staged = self._known(asked, table)
-        if staged is not None:
+        if staged is not None and staged.facts.uuid and staged.facts.uuid == facts.uuid:
+            # It was committed. Where its place is not believed, the stage does not stand in for that.
+            holdings.staged.remove(staged)
+            self._tables.personal.end(table.catalog, staged.facts, -math.inf)
+        elif staged is not None:
             # Another table has its name, at another place: it was not committed there.
             staged.soft = now + self._tables.freshness.staged
         if asked.recipient is not None:

@@ -228,7 +228,14 @@ class LearnedResolver:
         key = table_key(table.id.namespace, table.id.name)
         # A declared table is the one of its name unless the policy says which.
         uuid = table.uuid if isinstance(holder, LearnedTable) else table.uuid or None
-        return self.tables.vouchers.find(asked.catalog.name, key, uuid, recipient, asked.now)
+        voucher = self.tables.vouchers.find(asked.catalog.name, key, uuid, recipient, asked.now)
+        age = self.tables.freshness.answer
+        if voucher is None or asked.trusts_policy or voucher.until <= voucher.sent + age:
+            return voucher
+        # It was given while the policy alone said what a caller may do, and what it restricts was all that counted.
+        voucher.until = voucher.sent + age
+        voucher.refresh = min(voucher.refresh, voucher.sent + age / 2)
+        return voucher if asked.now < voucher.until else None
 
     def _restricts(self, asked: Asked, holder: Holder) -> bool:
         """Whether the upstream keeps rows or columns of a table from the caller."""
@@ -283,7 +290,9 @@ class LearnedResolver:
                 voucher.refresh = asked.now + self.tables.freshness.retry
                 beside = True
             elif isinstance(holder, LearnedTable) and not voucher.restricted:
-                self.tables.vouchers.clear(asked.subject.caller, holder, voucher.refresh)
+                # An upstream that does not answer is asked again after the answer's end, too.
+                until = min(voucher.refresh, voucher.until)
+                self.tables.vouchers.clear(asked.subject.caller, holder, until)
         if beside and not must:
             self._enquiries.refresh(asked, table_in(holder).id)
         return must

@@ -14,7 +14,7 @@ from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.learned_table import LearnedTable
 from signproxy.inventory.learned.sighting import Answered, Loaded
 from signproxy.model import Principal
-from signproxy.policy.table import table_key
+from signproxy.policy.table import Table, table_key
 
 AT_MOST = 50_000
 """Answers; some 400 bytes each. A caller whose answer was pushed out is asked for again."""
@@ -70,8 +70,9 @@ class Vouchers:
     def __init__(self) -> None:
         self._held: OrderedDict[tuple[str, str, str, bytes], Voucher] = OrderedDict()
         # By the identities of two values that are kept with the entry, so that no other value has them meanwhile. Each
-        # stands on an answer that is held and restricts nothing.
-        self._at_once: dict[tuple[int, int], tuple[Principal, LearnedTable, float]] = {}
+        # stands on an answer that is held and restricts nothing. With the table as it was judged: under another name,
+        # or another policy, it is another answer that counts.
+        self._at_once: dict[tuple[int, int], tuple[Principal, LearnedTable, Table, float]] = {}
 
     def add(self, answered: Answered, now: float, *, seconds: float, sent: float) -> bool:
         """Remember an answer for so many seconds after it was asked for, at `sent`, and no longer than the token lives.
@@ -92,7 +93,7 @@ class Vouchers:
         if len(self._held) > AT_MOST:
             self._held.popitem(last=False)
             self._at_once.clear()
-        if restricted and (former is None or not former.restricted):
+        if not same and (former is not None or restricted):
             self._at_once.clear()
         return told == now
 
@@ -117,12 +118,18 @@ class Vouchers:
         """Have a caller's requests for a table found unrestricted at once, until a moment."""
         if len(self._at_once) >= AT_ONCE_AT_MOST:
             self._at_once.clear()
-        self._at_once[id(caller), id(table)] = (caller, table, until)
+        self._at_once[id(caller), id(table)] = (caller, table, table.table, until)
 
     def is_clear(self, caller: Principal, table: LearnedTable, now: float) -> bool:
         """Whether the upstream's answer to this very caller needs no look, and no question beside the request."""
         cleared = self._at_once.get((id(caller), id(table)))
-        return cleared is not None and cleared[0] is caller and cleared[1] is table and now < cleared[2]
+        return (
+            cleared is not None
+            and cleared[0] is caller
+            and cleared[1] is table
+            and cleared[2] is table.table
+            and now < cleared[3]
+        )
 
     def withdraw(self, catalog: str, key: str, recipient: Recipient, sent: float) -> None:
         """Forget an answer: the upstream denied the same caller the table, when it was asked at `sent` or later."""

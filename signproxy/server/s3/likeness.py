@@ -15,7 +15,7 @@ FREE = frozenset(("amz-sdk-invocation-id", "amz-sdk-request", "range", "tracepar
 
 _VERSION = " HTTP/1.1"
 _SIGNATURE = "Signature="
-_NOT_SENT, _THE_SIGNATURE, _THE_DATE = -1, -2, -3
+_NOT_SENT, _THE_SIGNATURE, _THE_DATE, _A_DATE = -1, -2, -3, -4
 """What a value is that may differ, in place of its header's place among those that are sent on."""
 
 Lines = dict[int, str]
@@ -66,7 +66,7 @@ class Likeness:
                 place, self._signature = _THE_SIGNATURE, known
             elif signed is not None and lower == "x-amz-date":
                 # Where a signature proves nothing, no caller's date is looked at.
-                place, self._amz_date = _THE_DATE if signed else _NOT_SENT, value
+                place, self._amz_date = _THE_DATE if signed else _A_DATE, value
             else:
                 text = f"{text}{spelled}: {value}\r\n"
                 continue
@@ -116,6 +116,9 @@ class Likeness:
                 return None
             if place >= 0:
                 sent[place] = f"{free.name}: {text}\r\n"
+            elif place == _A_DATE and not text:
+                # As if it were not there: another header would have to tell the time.
+                return None
             if free.signed >= 0:
                 changed[free.signed] = text
         return (name, sent, signature, amz_date, changed) if data[at:] == self._last else None

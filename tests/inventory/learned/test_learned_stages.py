@@ -220,6 +220,22 @@ async def test_a_stage_whose_name_is_a_table_s_elsewhere_is_asked_for_once_in_a_
 
 
 @pytest.mark.parametrize("route", ("new", None))
+@pytest.mark.parametrize("is_carried", (False, True))
+async def test_a_stage_does_not_stand_in_for_its_table_that_is_not_believed(
+    route: str | None, *, is_carried: bool
+) -> None:
+    """A caller would go on writing for a day at a place that each alarm says is not the table's."""
+    site, staged = _staged()
+    carried = staged if is_carried else None
+    assert await site.reason(KEY, route, "writer", method="PUT", carried=carried) is Reason.ALLOWED
+    site.upstream.put(facts("new", metadata_location="s3://lake/wh/mine/v1.metadata.json"))
+    site.clock.forward(Freshness().staged + 1)
+    for _ in range(3):
+        said = await site.reason(KEY, route, "writer", method="PUT", carried=carried)
+        assert said in {Reason.LOCATION_UNVOUCHED, Reason.LOCATION_UNOWNED}
+
+
+@pytest.mark.parametrize("route", ("new", None))
 async def test_a_carried_stage_is_believed_once_the_upstream_has_no_such_table(route: str | None) -> None:
     """Behind a load balancer the files are signed for by another replica than the one that saw the create."""
     site = Site()

@@ -451,3 +451,36 @@ async def test_the_same_caller_value_is_found_at_once() -> None:
     assert await site.reason(KEY, caller=caller, bearer="") is Reason.ALLOWED
     assert isinstance(await site.sign(KEY, caller=caller), Allow)
     assert site.upstream.asked == []
+
+
+@pytest.mark.parametrize("authorizer", ("policy", "catalog", "both"))
+async def test_who_may_not_load_a_table_by_its_new_name_reads_it_no_more(authorizer: str) -> None:
+    """A table that is renamed into a closed namespace would stay open to all that read it a moment before."""
+    site, caller = Site(policy(f"authorizer: {authorizer}")), principal("reader")
+    site.live(facts())
+    for _ in range(3):
+        assert await site.reason(KEY, None, caller=caller) is Reason.ALLOWED
+    site.upstream.put(facts("closed", "s3://lake/wh/orders", "uuid-orders"))
+    site.upstream.hidden.add(("reader-token", "closed"))
+    site.take(Renamed("lake", "sales", "orders", "sales", "closed"))
+    for _ in range(3):
+        assert await site.reason(KEY, None, caller=caller) is Reason.TABLE_UNKNOWN
+
+
+@pytest.mark.parametrize("asks_as", (AsksAs.SERVICE, AsksAs.CALLER))
+async def test_a_policy_that_has_the_upstream_decide_counts_no_older_word(asks_as: AsksAs) -> None:
+    """What signproxy itself may load, or what a caller could ten minutes ago, would be each caller's right."""
+    site, caller = Site(policy("authorizer: policy")), principal("reader")
+    site.upstream.as_ = asks_as
+    site.upstream.put(facts())
+    site.take(Live("lake", facts()))
+    for _ in range(3):
+        assert await site.reason(KEY, None, caller=caller) is Reason.ALLOWED
+    site.upstream.hidden.add(("reader-token", "orders"))
+    site.reload(policy("authorizer: catalog"))
+    if asks_as is AsksAs.CALLER:
+        # A caller's own word is kept for as long as any that it is given under this policy.
+        assert await site.reason(KEY, None, caller=caller) is Reason.ALLOWED
+        site.clock.forward(site.freshness.answer)
+    for _ in range(3):
+        assert await site.reason(KEY, None, caller=caller) is Reason.TABLE_UNKNOWN

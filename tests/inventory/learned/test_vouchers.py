@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from signproxy.errors import Reason
 from signproxy.inventory.learned import vouchers as module
@@ -134,6 +135,8 @@ def test_a_caller_is_clear_at_once_only_as_the_same_value() -> None:
     assert not vouchers.is_clear(ALICE, table, 200.0)
     assert not vouchers.is_clear(principal("alice"), table, 100.0)
     assert not vouchers.is_clear(ALICE, other, 100.0)
+    table.table = replace(table.table)
+    assert not vouchers.is_clear(ALICE, table, 199.9)
 
 
 def test_what_is_clear_at_once_ends_with_what_it_stands_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,13 +151,14 @@ def test_what_is_clear_at_once_ends_with_what_it_stands_on(monkeypatch: pytest.M
         vouchers.clear(ALICE, table, FAR)
         return vouchers
 
-    restricted, withdrawn, forgotten, full = cleared(), cleared(), cleared(), cleared()
+    restricted, withdrawn, forgotten, full, another = [cleared() for _ in range(5)]
     _add(restricted, _answered(restricted=True), 101.0)
+    _add(another, _answered(uuid="v"), 101.0)
     withdrawn.withdraw("lake", "ns\0t", OF_ALICE, 101.0)
     forgotten.forget("lake")
     monkeypatch.setattr(module, "AT_MOST", 1)
     _add(full, _answered(name="x"), 101.0)
-    assert not any(each.is_clear(ALICE, table, 102.0) for each in (restricted, withdrawn, forgotten, full))
+    assert not any(each.is_clear(ALICE, table, 102.0) for each in (restricted, withdrawn, forgotten, full, another))
     assert forgotten.last("lake", "ns\0t", OF_ALICE) is None
 
 

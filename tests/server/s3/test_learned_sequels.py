@@ -12,12 +12,14 @@ import pytest
 from signproxy.inventory.learned.learned_resolver import LearnedResolver
 from signproxy.inventory.learned.sighting import Answered, Changed, Dropped, Gone, Live, Renamed, TableFacts
 from signproxy.policy.table import table_key
-from tests.forward.upstream import serving
+from signproxy.server.s3.connection import S3Connection
+from tests.forward.upstream import Script, serving
 from tests.inventory.learned_rig import FakeUpstream, facts
 from tests.policies import MemoryPolicySource
 from tests.product import Product, token_of
-from tests.server.s3.door import POLICY, Door, opened
-from tests.server.s3.test_sequels import FOLDER, Warm, asking, lasting
+from tests.server.s3.door import POLICY, Door, answer_of, opened
+from tests.server.s3.test_sequels import FOLDER, Warm, asking, lasting, then
+from tests.waiting import until
 
 LEARNED = (
     POLICY.replace(
@@ -54,9 +56,9 @@ class Lake(NamedTuple):
 
 
 @asynccontextmanager
-async def lake(authorizer: str = "policy", folder: str = FOLDER) -> AsyncIterator[Lake]:
+async def lake(authorizer: str = "policy", folder: str = FOLDER, script: Script | None = None) -> AsyncIterator[Lake]:
     policy = LEARNED.replace("authorizer: policy", f"authorizer: {authorizer}")
-    async with opened(serving(b"content"), policy=policy) as door:
+    async with opened(script or serving(b"content"), policy=policy) as door:
         product, upstream = door.product, FakeUpstream()
         upstream.put(_table())
         product.catalogs.resolver = LearnedResolver(product.catalogs.learned, upstream)
@@ -138,6 +140,24 @@ async def test_what_ends_an_upstream_s_word_ends_the_reads(change: Callable[[Lak
         assert len(at.warmed.door.upstream.requests) == sent
 
 
+@pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)
+async def test_what_ends_it_while_the_store_is_asked_ends_a_slow_read(change: Callable[[Lake], None]) -> None:
+    """A store that is slow would give out what the reader may not read any more."""
+    async with lake(script=then(lambda talk: talk.answer(b"content"), lambda talk: talk.stall())) as at:
+        door, (guest,) = at.warmed.door, at.warmed.door.service._listener.guests._open  # type: ignore[union-attr]
+        assert isinstance(guest, S3Connection)
+        sent, events = len(door.upstream.requests), len(door.events())
+        await at.warmed.client.send(asking("slow"))
+        await until(lambda: len(door.upstream.requests) > sent)
+        change(at)
+        assert guest.sequels is not None
+        guest.sequels.hand_on()
+        assert (await answer_of(at.warmed.client)).status == 403
+        (event,) = door.events()[events:]
+        assert (event.decision.value, event.stamped, event.event_id) == ("deny", True, door.upstream.requests[-1].stamp)
+        assert (door.service.in_flight, door.product.trail._reserved) == (0, 0)
+
+
 async def test_a_word_that_is_old_is_asked_for_again() -> None:
     """A table that the upstream takes away from a reader would stay open to connections that never rest."""
     async with lake() as at:
@@ -160,6 +180,19 @@ async def test_a_table_that_was_renamed_is_recorded_by_its_new_name() -> None:
         await at.warmed.ask("later")
         await at.warmed.ask("later")
         assert at.warmed.door.events()[-1].table == "t2"
+
+
+@pytest.mark.parametrize("authorizer", ("policy", "catalog", "both"))
+async def test_a_table_that_was_renamed_away_from_its_reader_is_read_no_more(authorizer: str) -> None:
+    """What a reader was told of a table by its old name would open it by a name that is closed to the reader."""
+    async with lake(authorizer) as at:
+        assert await at.is_at_once()
+        at.upstream.remove("t1", "ns")
+        at.upstream.put(_table("t2"))
+        at.upstream.hidden.add((token_of("reader"), "t2"))
+        at.tell(Renamed("lake", "ns", "t1", "ns", "t2"))
+        for name in ("x", "y", "z"):
+            assert (await at.warmed.ask(name)).status == 403
 
 
 async def test_a_table_in_use_is_not_forgotten_first() -> None:

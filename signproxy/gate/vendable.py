@@ -29,6 +29,8 @@ class Vendable(NamedTuple):
     """As the catalog spells it; it is told to clients and never judged by."""
     keys: KeysAllowed
     state: PolicyState
+    staged: bool
+    """It is not there yet, and another table may come to lie at its place."""
 
 
 class VendGate:
@@ -63,7 +65,7 @@ class VendGate:
         decision = decide_keys(state, catalog, subject, table, found.standing)
         if isinstance(decision, Deny):
             raise Denied(decision, catalog.name)
-        return Vendable(catalog, table, found.spelled or str(table.places[0]), decision, state)
+        return Vendable(catalog, table, found.spelled or str(table.places[0]), decision, state, found.staged)
 
     def _find(
         self, catalog: Catalog, subject: Subject, target: NamedTable, bearer: str

@@ -99,6 +99,11 @@ class Vending(NamedTuple):
             kind, keys = "issued", _issued(issuing, vendable, caller, bearer, now)
             store = store.through(issuing.listener)
         elif minting is not None and storage in minting.storages:
+            if vendable.staged and access is VendAccess.READ:
+                # There is nothing to read. A session would open what others make there.
+                raise Refused(
+                    Reason.SCOPE_NOT_VENDABLE, f"{str(table.id)!r} is staged by a caller who may not write it"
+                )
             scope = _scope(minting, vendable, access, caller, event_id, now)
             if account is not None:
                 scope = replace(scope, charge=account.session)

@@ -226,6 +226,19 @@ async def test_a_table_that_is_made_comes_with_keys_for_its_place(staged: bool) 
             assert len(product.upstream.asked) <= asked + 2
 
 
+@pytest.mark.parametrize(("who", "made"), (("nobody", False), ("writer", True)))
+async def test_a_caller_that_may_only_stage_a_table_gets_no_session_for_its_place(who: str, made: bool) -> None:
+    """It would read, to the end of the session, what another caller makes there and keeps from it."""
+    async with front(vends=VENDED, authorizer="catalog") as product:
+        mint = Mint()
+        minting(product, mint)
+        product.upstream.says(loaded("new"))
+        found = await product.ask("POST", TABLES, headers=VEND, body={**CREATE, "stage-create": True}, who=who)
+        assert (found.status, "storage-credentials" in found.body, bool(mint.asked)) == (200, made, made)
+        assert made or "no keys: scope_not_vendable" in only(product.events()).detail
+        assert (await product.ask("GET", f"{TABLES}/new/credentials", who=who)).status == (200 if made else 403)
+
+
 @pytest.mark.parametrize("staged", (False, True))
 @pytest.mark.parametrize(
     "place", ("s3://lakehouse/t1", "s3://lakehouse/t1/inner", "s3://elsewhere/new", "s3://lakehouse")

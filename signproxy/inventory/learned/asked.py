@@ -82,6 +82,8 @@ class FoundByName(msgspec.Struct, frozen=True, gc=False):
     standing: Standing | None
     spelled: str
     """Its location as the upstream has it; empty for a table that the policy declares."""
+    staged: bool = False
+    """It is not there yet, and another table may come to lie at its place."""
 
 
 class Missing(msgspec.Struct, frozen=True, gc=False):

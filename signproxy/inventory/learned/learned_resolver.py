@@ -148,7 +148,7 @@ class LearnedResolver:
         if not isinstance(found, Found):
             return found
         spelled = "" if isinstance(holder, Table | Missing) else holder.facts.location
-        return FoundByName(found.owners[0], found.standing, spelled)
+        return FoundByName(found.owners[0], found.standing, spelled, isinstance(holder, PersonalTable))
 
     async def is_restricted(self, catalog: Catalog, subject: Subject, bearer: str, table: TableId) -> bool:
         """Whether the upstream keeps rows or columns of a table from a caller; it is asked where that is not known.

@@ -55,7 +55,7 @@ def excess(policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterab
     names, arn = frozenset(keys), f"arn:{language.partition}:s3:::"
     for statement in statements:
         if statement.allows:
-            problem = _beyond(statement, scope, arn, names)
+            problem = _beyond(statement, scope, language, arn, names)
             if problem:
                 return problem
     if language.denies_sessions and not any(_keeps_from_sts(statement) for statement in statements):
@@ -83,12 +83,14 @@ def _keeps_from_sts(statement: Statement) -> bool:
     return denies and all(statement.holds(each, "any role at all", {}) for each in ("sts:AssumeRole", "sts:x"))
 
 
-def _beyond(statement: Statement, scope: VendScope, arn: str, keys: frozenset[str]) -> str:
+def _beyond(statement: Statement, scope: VendScope, language: PolicyLanguage, arn: str, keys: frozenset[str]) -> str:
     """Return what is wrong with a statement that allows."""
     actions = {action.head for action in statement.actions}
     if not all(action.is_plain for action in statement.actions):
         return "an action that is a pattern"
     if actions <= _LISTS:
+        if not language.judges_prefix:
+            return "lists, for which this store judges another prefix than it lists"
         return _beyond_lists(statement, scope, arn)
     if actions <= _KEYS[scope.access]:
         strange = [each.head for each in statement.resources if not each.is_plain or each.head not in keys]

@@ -1,7 +1,7 @@
 """Write the session policy of a scope: the least that a signature for the same caller and table would allow.
 
     Allow   the actions on objects     arn:…:::bucket/<location>/*       every location ends with a slash
-    Allow   lists                      arn:…:::bucket, s3:prefix like <location>/*
+    Allow   lists                      arn:…:::bucket, s3:prefix like <location>/*, where the store keeps to that
     Allow   the KMS keys               only those that the storage names, only through S3
     Deny    further sessions           a store may give one of the whole role to a session that may do nothing of it
     Deny    metadata                   what `policy.containment` refuses
@@ -54,7 +54,7 @@ def session_policy(scope: VendScope, storage: Storage, language: PolicyLanguage)
             raise Refused(Reason.SCOPE_NOT_VENDABLE, f"{str(location)!r} {problem}")
     arn = f"arn:{language.partition}:s3:::"
     statements = [_allow(_object_actions(scope, storage), [f"{arn}{_pattern(each)}*" for each in locations])]
-    if scope.metadata is not MetadataLevel.SEALED:
+    if language.judges_prefix and scope.metadata is not MetadataLevel.SEALED:
         # A list from the top would show what is sealed.
         statements += _lists(locations, arn, storage)
     statements += _keys(scope, storage)

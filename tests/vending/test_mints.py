@@ -343,7 +343,7 @@ async def test_a_storage_without_a_service_has_no_keys(rig: Rig) -> None:
         (scope("lake/wh/..t"), Reason.SCOPE_NOT_VENDABLE),
         (scope("lake/wh/v1.metadata.json"), Reason.SCOPE_NOT_VENDABLE),
         (scope("lake/wh/t1", "lake/wh/.metadata.json/t1"), Reason.SCOPE_NOT_VENDABLE),
-        (scope(*[f"lake/{'x' * 60}/{number}" for number in range(20)]), Reason.SCOPE_TOO_LARGE),
+        (scope(*[f"lake/{'x' * 90}/{number}" for number in range(20)]), Reason.SCOPE_TOO_LARGE),
     ),
 )
 async def test_what_no_policy_says_costs_no_question(rig: Rig, asked: VendScope, reason: Reason) -> None:

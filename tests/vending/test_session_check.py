@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from signproxy.errors import Refused
 from signproxy.model import Allow, Principal
@@ -245,6 +246,14 @@ def test_prefixes_of_one_bucket_do_not_hold_in_another() -> None:
         statements[1]["Condition"]["StringLike"]["s3:prefix"].append("data/t1/*")
 
     assert proved(asked, changed(asked, join)) != ""
+
+
+def test_lists_of_a_store_that_judges_another_prefix_are_found() -> None:
+    """Their condition keeps nothing out there."""
+    asked = scope("lake/wh/t1")
+    text = session_policy(asked, AMAZON, AWS_LANGUAGE)
+    misled = replace(AWS_LANGUAGE, judges_prefix=False)
+    assert excess(text, asked, misled) == "lists, for which this store judges another prefix than it lists"
 
 
 def test_sealed_metadata_is_not_listed() -> None:

@@ -107,6 +107,11 @@ def test_two_buckets_never_share_a_list_of_prefixes() -> None:
     assert (cold["Resource"], cold["Condition"]["StringLike"]["s3:prefix"]) == (["arn:aws:s3:::cold"], ["data/t1/*"])
 
 
+def test_a_store_that_judges_another_prefix_than_it_lists_has_no_lists() -> None:
+    """MinIO goes by a header or a second `prefix`, and lists the whole bucket."""
+    assert "s3:ListBucket" not in str(written(scope(access=READ_WRITE), COMPATIBLE, PLAIN))
+
+
 def test_a_location_inside_another_is_said_once() -> None:
     """Tables whose data and metadata paths lie in their location would not fit otherwise."""
     objects, *_ = written(scope("lake/wh/t1", "lake/wh/t1/data", "lake/wh/t1"))

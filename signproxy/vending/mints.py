@@ -16,6 +16,7 @@ from time import time
 import msgspec
 
 from signproxy.errors import Reason, Refused, anew
+from signproxy.gate.turns import in_pieces
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.telemetry.log import get_logger
@@ -90,6 +91,7 @@ class SessionVendor:
         self._minted: OrderedDict[_Key, _Minted] = OrderedDict()
         self._under_way: dict[_Key, asyncio.Task[VendedKeys]] = {}
         self._swept = 0.0
+        self._looking = asyncio.Lock()
 
     @property
     def storages(self) -> frozenset[str]:
@@ -161,6 +163,8 @@ class SessionVendor:
             _log.error("getting a session failed", storage=key.storage, error=told)
 
     async def _mint(self, key: _Key, service: SessionService, scope: VendScope) -> VendedKeys:
+        if not service.source.language.tells_case:
+            await self._tell_apart(scope)
         policy = _proved(scope, service)
         question = SessionWanted(policy, scope.principal, scope.event_id, scope.locations[0].bucket, key.latest)
         keys = await service.ask(question)
@@ -175,6 +179,16 @@ class SessionVendor:
         if len(self._minted) > self._limit:
             self._minted.popitem(last=False)
         return keys
+
+    async def _tell_apart(self, scope: VendScope) -> None:
+        """Refuse a scope that is another's to a store that knows no case: SCOPE_NOT_VENDABLE."""
+        for location in scope.locations:
+            # One at a time, so that however many wait, a turn of the loop is one piece of it.
+            async with self._looking:
+                other = await in_pieces(scope.others.resembles(location))
+            if other:
+                detail = f"{str(location)!r} differs from a place of {other} by the case of letters alone"
+                raise Refused(Reason.SCOPE_NOT_VENDABLE, detail)
 
     def _sweep(self, now: float) -> None:
         if not 0 <= now - self._swept < SWEEP_SECONDS:
@@ -205,11 +219,6 @@ def _key_of(scope: VendScope) -> _Key:
 def _proved(scope: VendScope, service: SessionService) -> str:
     """Return the session policy of a scope once it is proved to say no more. Raise Refused."""
     storage, language = service.source.storage, service.source.language
-    if not language.tells_case:
-        for location in scope.locations:
-            if other := scope.others.resembles(location):
-                detail = f"{str(location)!r} differs from a place of {other} by the case of letters alone"
-                raise Refused(Reason.SCOPE_NOT_VENDABLE, detail)
     policy = session_policy(scope, storage, language)
     keys: Iterable[str] = filter(key_arn, storage.opt_ins.kms_keys)
     beyond = excess(policy, scope, language, keys)

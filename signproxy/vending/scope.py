@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable
 from math import isfinite
-from operator import itemgetter
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -15,8 +12,9 @@ from signproxy.errors import Reason, Refused
 from signproxy.model import Principal, TableId
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.location import Location
-from signproxy.policy.location_index import LocationIndex
+from signproxy.policy.places import folded
 from signproxy.policy.table import MetadataLevel, Place, Table
+from signproxy.vending.folded_places import folded_places
 from signproxy.vending.vended import OtherPlaces, VendAccess, VendScope
 
 
@@ -36,84 +34,42 @@ class KnownPlaces(Protocol):
     def reached(self, catalog: Catalog, bucket: str, prefix: str, now: float) -> tuple[KnownTable, ...]:
         """Return the tables with a place that begins with a prefix and is longer."""
 
+    def around(self, catalog: Catalog, bucket: str) -> Iterable[Catalog]:
+        """Return the catalog, and the others that mean the same by the bucket's name."""
 
-class _FoldedPlaces:
-    """The locations of an index in order, without regard to case. Made when it is first asked for, and kept with it."""
-
-    def __init__(self, index: LocationIndex) -> None:
-        self._buckets = {
-            bucket: sorted(((_folded(prefix), table.id) for prefix, table in index.locations(bucket)), key=_first)
-            for bucket in index.buckets()
-        }
-
-    @classmethod
-    def of(cls, index: LocationIndex) -> _FoldedPlaces:
-        """Return those of an index, which is never changed once it is asked."""
-        made = _MADE.get(index)
-        if made is None:
-            made = _MADE[index] = cls(index)
-        return made
-
-    def near(self, bucket: str, wanted: str) -> Iterator[tuple[str, TableId]]:
-        """Yield each location that begins with a folded one, or that it begins with."""
-        places = self._buckets.get(bucket, [])
-        end = wanted.find("/")
-        while end >= 0:
-            above = wanted[: end + 1]
-            for index in range(bisect_left(places, above, key=_first), len(places)):
-                if places[index][0] != above:
-                    break
-                yield places[index]
-            end = wanted.find("/", end + 1)
-        for index in range(bisect_left(places, wanted, key=_first), len(places)):
-            if not places[index][0].startswith(wanted):
-                break
-            yield places[index]
-
-
-_MADE: WeakKeyDictionary[LocationIndex, _FoldedPlaces] = WeakKeyDictionary()
-_first = itemgetter(0)
-
-
-def _folded(text: str) -> str:
-    """Return a text as one in which case has no meaning, by whichever rule a store goes."""
-    # What a dotted capital I leaves behind where it is taken apart.
-    return text.casefold().replace("\u0307", "")
-
-
-def _meet(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)
+    def alike(self, catalog: Catalog, bucket: str, place: str) -> Generator[None, None, tuple[KnownTable, ...]]:
+        """Return the tables with a place that meets a folded one; others may have their turn where it yields."""
 
 
 class CatalogPlaces:
     """The places of a catalog that are not one table's own, by look-ups of ancestors and neighbours alone."""
 
     def __init__(self, catalog: Catalog, table: Table, known: KnownPlaces | None = None, now: float = 0.0) -> None:
-        """`known` are those of a catalog with an upstream, at a time of the clock that they go by."""
+        """`known` are those of the tables that upstreams told of, at a time of the clock that they go by."""
         self._catalog = catalog
         self._table = table
         self._known = known
         self._now = now
 
-    def resembles(self, location: Location) -> str:
+    def resembles(self, location: Location) -> Generator[None, None, str]:
         """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing.
 
-        Tables of an upstream are looked at one by one, for which there is time before a session service is asked.
+        Those of other catalogs in the bucket as well: places that differ by case are no overlap to any of them.
         """
-        wanted, bucket, catalog = _folded(location.prefix), location.bucket, self._catalog
-        found = list(_FoldedPlaces.of(catalog.locations).near(bucket, wanted))
-        if self._known is not None:
-            tables = [each.table for each in self._known.reached(catalog, bucket, "", self._now)]
-            found += [(place.prefix, table.id) for table in tables for place in table.places if place.bucket == bucket]
-        if catalog.learning is not None:
-            listings = catalog.learning.reserved.below(bucket, "")
-            found += [(place.prefix, each.id) for each in listings for place in each.places if place.bucket == bucket]
-        for prefix, table in found:
-            if table != self._table.id and _meet(_folded(prefix), wanted):
+        own, wanted, bucket = self._table.id, folded(location.prefix), location.bucket
+        for catalog in (self._catalog,) if self._known is None else self._known.around(self._catalog, bucket):
+            table = (yield from folded_places(catalog)).met(bucket, wanted, own)
+            if table is not None:
                 return f"table {table}"
-        for volume in catalog.volumes.in_bucket(bucket):
-            if _meet(_folded(volume.prefix), wanted):
-                return f"volume {volume.id}"
+            if self._known is not None:
+                for each in (yield from self._known.alike(catalog, bucket, wanted)):
+                    if each.table.id != own:
+                        return f"table {each.table.id}"
+            for volume in catalog.volumes.in_bucket(bucket):
+                place = folded(volume.prefix)
+                if place.startswith(wanted) or wanted.startswith(place):
+                    return f"volume {volume.id}"
+                yield
         return ""
 
     def meets(self, location: Location) -> str:

@@ -140,8 +140,7 @@ def _scope(
     opened = vendable.keys.metadata is MetadataLevel.OPEN is not table.metadata
     bound = table.settings.storage in minting.bound
     asks = VendCaller(caller, vendable.epoch, event_id, full_metadata=opened, never_beyond_token=bound)
-    known = None if catalog.learning is None else minting.known
-    return scope_of(table, access, asks, CatalogPlaces(catalog, table, known, now))
+    return scope_of(table, access, asks, CatalogPlaces(catalog, table, minting.known, now))
 
 
 def _handed(keys: VendedKeys, table: Table, access: VendAccess, kind: str) -> HandedOut:

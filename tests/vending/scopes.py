@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.s3.storage import OptIns, Storage, StorageKind, aws_endpoints
@@ -28,8 +30,9 @@ class Alone:
         """Return it."""
         return self.found
 
-    def resembles(self, _location: Location) -> str:
+    def resembles(self, _location: Location) -> Generator[None, None, str]:
         """Return it."""
+        yield
         return self.found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from hashlib import sha256
 
 import pytest
 
 from signproxy.errors import Reason, Refused
+from signproxy.gate import turns
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.vending import mints
 from signproxy.vending import session_policy as writer
@@ -325,9 +326,37 @@ async def test_a_neighbour_by_case_alone_keeps_keys_from_a_store_that_ignores_ca
 class OtherCase(Alone):
     """An inventory with a table whose location differs by case alone."""
 
-    def resembles(self, _location: object) -> str:
+    def resembles(self, _location: object) -> Generator[None, None, str]:
         """Return its name."""
+        yield
         return "table lake.sales.T1"
+
+
+class ManyPlaces(Alone):
+    """An inventory that takes long to look through."""
+
+    def resembles(self, _location: object) -> Generator[None, None, str]:
+        """Return nothing, in a thousand pieces."""
+        for _ in range(1000):
+            yield
+        return ""
+
+
+async def test_looking_for_neighbours_by_case_leaves_the_others_their_turn(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many mints wait for it: a turn of the loop is one piece of one of them."""
+    monkeypatch.setattr(turns, "LONGEST", 0.0)
+    service = Answers(lambda: rig.now, SessionSource(storage=COMPATIBLE, role=ROLE, language=PLAIN))
+    vendor = SessionVendor({"lake": service}, clock=lambda: rig.now)
+    asked = [scope(f"lake/wh/t{number}", others=ManyPlaces()) for number in range(3)]
+    minting = [asyncio.create_task(vendor.vend(each)) for each in asked]
+    rounds = 0
+    while not all(each.done() for each in minting):
+        await asyncio.sleep(0)
+        rounds += 1
+    assert rounds >= 3000
+    assert len(service.asked) == 3
 
 
 async def test_a_storage_without_a_service_has_no_keys(rig: Rig) -> None:

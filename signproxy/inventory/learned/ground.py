@@ -12,6 +12,7 @@ from signproxy.errors import Reason
 from signproxy.inventory.declared.overlap import beside, declared_at, is_shared, listed_at
 from signproxy.inventory.learned.alarms import SightingRefusal
 from signproxy.inventory.learned.claims import Unbelieved, place_of, table_of
+from signproxy.inventory.learned.folded_ground import FoldedGround
 from signproxy.inventory.learned.learned_table import LearnedTable, PersonalTable, PersonalTables
 from signproxy.inventory.learned.registry import Holding, LocationRegistry
 from signproxy.inventory.learned.sighting import TableFacts
@@ -40,6 +41,8 @@ class Holdings:
     def __init__(self) -> None:
         self.by_name: dict[str, LearnedTable] = {}
         self.places: PlaceTree[LearnedTable] = PlaceTree()
+        self.folded: FoldedGround | None = None
+        """The same for a store that knows no case; none before it is asked for."""
         self.staged = PersonalTables()
         self.dropped = PersonalTables()
 
@@ -104,6 +107,8 @@ class Ground:
         holdings = self.of(table.id.catalog)
         holdings.by_name[table_key(table.id.namespace, table.id.name)] = table
         holdings.places.add(table.place.bucket, table.place.prefix, table)
+        if holdings.folded is not None:
+            holdings.folded.add(table)
         self._recent[table.serial] = table
 
     def rename(self, table: LearnedTable, to: TableId) -> None:
@@ -119,6 +124,8 @@ class Ground:
         holdings = self._catalogs[table.id.catalog]
         del holdings.by_name[table_key(table.id.namespace, table.id.name)]
         holdings.places.remove(table.place.bucket, table.place.prefix, table)
+        if holdings.folded is not None:
+            holdings.folded.remove(table)
         del self._recent[table.serial]
 
     def judge(self, catalog: Catalog, table: LearnedTable) -> SightingRefusal | None:
@@ -211,11 +218,11 @@ class Ground:
             return None
         for table in holdings.places.meeting(place.bucket, place.prefix):
             older = serial is None or table.serial < serial
-            if older and table is not former and self._stands(catalog, table):
+            if older and table is not former and self.stands(catalog, table):
                 return table
         return None
 
-    def _stands(self, catalog: Catalog, table: LearnedTable) -> bool:
+    def stands(self, catalog: Catalog, table: LearnedTable) -> bool:
         """Whether a table would hold its place under the policy in force, but for those that came before it.
 
         That it may lose the place to one of them is left open: the chain of those could be as long as the ground.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from itertools import count
 
 from signproxy.inventory.learned.alarms import Alarms
+from signproxy.inventory.learned.folded_ground import FoldedGround
 from signproxy.inventory.learned.ground import AT_MOST, Ground
 from signproxy.inventory.learned.learned_table import Doubt, Freshness, LearnedTable
 from signproxy.inventory.learned.personal_ground import PersonalGround
@@ -63,6 +64,21 @@ class KnownTables:
         """Return the tables whose own place begins with a prefix and is longer."""
         found = tuple(self.ground.of(catalog.name).places.below(bucket, prefix))
         return tuple([table for table in found if self._holds(catalog, table, now)])
+
+    def around(self, catalog: Catalog, bucket: str) -> Iterator[Catalog]:
+        """Yield the catalog, and the others that mean the same by the bucket's name."""
+        return self.ground.around(catalog, bucket)
+
+    def alike(self, catalog: Catalog, bucket: str, place: str) -> Generator[None, None, tuple[LearnedTable, ...]]:
+        """Return the tables whose own place meets a folded one, to a store that knows no case.
+
+        None of them is judged: another policy may be in force by now than the one of the catalog.
+        """
+        holdings = self.ground.of(catalog.name)
+        if holdings.folded is None:
+            holdings.folded = FoldedGround(holdings.by_name.values())
+        yield from holdings.folded.enter()
+        return tuple([table for table in holdings.folded.meeting(bucket, place) if self.ground.stands(catalog, table)])
 
     def doubt(self, table: LearnedTable, doubt: Doubt) -> None:
         """Have a table asked for before it is used again; it keeps its place."""

@@ -28,11 +28,11 @@ from signproxy.vending.vended import VendAccess, VendedKeys, VendScope
 MAX_SESSIONS = 4096
 """Sessions that are kept, each some 3 KiB; the one that was asked for longest ago makes room."""
 MAX_UNDER_WAY = 1024
-"""Different sessions that may be waited for at a time."""
+"""Different sessions of one storage that may be waited for at a time."""
+MAX_AHEAD = 16
+"""From so many on none is replaced ahead of time: no caller waits for that, and it takes the place of one that does."""
 KEPT_SECONDS = 360.0
 """With less life left a session is handed to no caller: clients replace theirs five minutes before the end."""
-KEPT_SHARE = 0.4
-"""The same of one that lives for less than 15 minutes, against all that was asked for."""
 REFRESH_SHARE = 0.5
 """The share of its life after which the next caller has a session replaced, without waiting for it."""
 JITTER = 0.1
@@ -90,6 +90,8 @@ class SessionVendor:
         self._limit = limit
         self._minted: OrderedDict[_Key, _Minted] = OrderedDict()
         self._under_way: dict[_Key, asyncio.Task[VendedKeys]] = {}
+        # Storage -> how many of them: a service that does not answer holds up no other.
+        self._asked: Counter[str] = Counter()
         self._swept = 0.0
         self._looking = asyncio.Lock()
 
@@ -115,13 +117,13 @@ class SessionVendor:
         now = self._clock()
         if minted is not None and now < minted.handed_out_until and _monotonic() < minted.ends:
             self._minted.move_to_end(key)
-            if now >= minted.refresh_at and key not in self._under_way and len(self._under_way) < MAX_UNDER_WAY:
+            if now >= minted.refresh_at and key not in self._under_way and self._asked[key.storage] < MAX_AHEAD:
                 minted.refresh_at = now + _spread(RETRY_SECONDS)
                 self._begin(key, service, scope)
             return minted.keys
         asked = self._under_way.get(key)
         if asked is None:
-            if len(self._under_way) >= MAX_UNDER_WAY:
+            if self._asked[key.storage] >= MAX_UNDER_WAY:
                 raise Refused(Reason.SESSIONS_THROTTLED, f"{MAX_UNDER_WAY} sessions are waited for")
             asked = self._begin(key, service, scope)
         try:
@@ -143,11 +145,13 @@ class SessionVendor:
     def _begin(self, key: _Key, service: SessionService, scope: VendScope) -> asyncio.Task[VendedKeys]:
         task = asyncio.get_running_loop().create_task(self._mint(key, service, scope))
         self._under_way[key] = task
+        self._asked[key.storage] += 1
         task.add_done_callback(lambda done: self._ended(key, done))
         return task
 
     def _ended(self, key: _Key, task: asyncio.Task[VendedKeys]) -> None:
         del self._under_way[key]
+        self._asked[key.storage] -= 1
         if task.cancelled():
             return
         fault = task.exception()
@@ -170,7 +174,7 @@ class SessionVendor:
         keys = await service.ask(question)
         now = self._clock()
         life = keys.expires_at - now
-        kept = life - min(KEPT_SECONDS, KEPT_SHARE * life)
+        kept = life - KEPT_SECONDS
         self._sweep(now)
         self._minted[key] = _Minted(
             keys, now + kept, _monotonic() + kept, now + min(_spread(REFRESH_SHARE * life), kept)

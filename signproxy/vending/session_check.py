@@ -93,6 +93,9 @@ def _beyond(statement: Statement, scope: VendScope, language: PolicyLanguage, ar
             return "lists, for which this store judges another prefix than it lists"
         return _beyond_lists(statement, scope, arn)
     if actions <= _KEYS[scope.access]:
+        through = dict(statement.conditions).get("kms:viaservice", ())
+        if not through or not all(each.is_plain and each.head.startswith("s3.") for each in through):
+            return "a key beside what S3 does with it"
         strange = [each.head for each in statement.resources if not each.is_plain or each.head not in keys]
         return f"the key {strange[0]!r}" if strange else ""
     extra = actions - _READS - (_WRITES if scope.access is VendAccess.READ_WRITE else frozenset())

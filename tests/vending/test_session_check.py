@@ -271,6 +271,12 @@ def test_only_the_keys_of_the_storage_are_used() -> None:
     text = session_policy(scope(), storage_with(OptIns(kms_keys=(key,))), AWS_LANGUAGE)
     assert proved(scope(), text, keys=(key,)) == ""
     assert proved(scope(), text) != ""
+    for service in ("", "s3.eu-west-1.amazonaws.com", "sqs.eu-west-1.amazonaws.com", "s3.*"):
+        policy = json.loads(text)
+        # The operator's key for data, asked directly, opens whatever else is encrypted with it.
+        uses = next(each for each in policy["Statement"] if each["Action"] == ["kms:Decrypt"])
+        uses["Condition"] = {"StringLike": {"kms:ViaService": service}} if service else {}
+        assert (proved(scope(), json.dumps(policy), keys=(key,)) == "") is service.startswith("s3.eu")
 
 
 # -- the inventory -----------------------------------------------------------------------------------------------------

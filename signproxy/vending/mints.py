@@ -225,7 +225,7 @@ def _proved(scope: VendScope, service: SessionService) -> str:
     storage, language = service.source.storage, service.source.language
     policy = session_policy(scope, storage, language)
     keys: Iterable[str] = filter(key_arn, storage.opt_ins.kms_keys)
-    beyond = excess(policy, scope, language, keys)
+    beyond = excess(policy, scope, language, keys, literal=storage.literal_keys)
     if beyond:
         _log.error("a session policy says more than was decided", beyond=beyond, policy=policy)
         raise Refused(Reason.SESSION_UNPROVED, f"the session policy allows {beyond}")

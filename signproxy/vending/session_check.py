@@ -42,11 +42,16 @@ _METADATA_FILES = (
     "version-hint.text.",
 )
 
+_LENIENT = ("", ".", ". .", " ", ";", ";v=1", "./")
+"""What lenient stores drop at the end of a folder's name."""
 
-def excess(policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterable[str] = ()) -> str:
+
+def excess(
+    policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterable[str] = (), *, literal: bool = True
+) -> str:
     """Return what a session policy allows beyond its scope, in words for the operator; nothing where that is nothing.
 
-    `keys` are the KMS keys that the storage names.
+    `keys` are the KMS keys that the storage names; `literal` says that it takes each key for what it is.
     """
     try:
         statements = read_policy(policy, escapes=language.escapes)
@@ -60,7 +65,7 @@ def excess(policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterab
                 return problem
     if language.denies_sessions and not any(_keeps_from_sts(statement) for statement in statements):
         return "that it asks for a further session, which would have no policy"
-    return next(_open_metadata(statements, scope, arn), "")
+    return next(_open_metadata(statements, scope, arn, ("",) if literal else _LENIENT), "")
 
 
 def closed(policy: str, scope: VendScope, language: PolicyLanguage) -> str:
@@ -130,7 +135,9 @@ def _outside(patterns: Iterable[Pattern], heads: tuple[str, ...]) -> str:
     return ""
 
 
-def _open_metadata(statements: tuple[Statement, ...], scope: VendScope, arn: str) -> Iterator[str]:
+def _open_metadata(
+    statements: tuple[Statement, ...], scope: VendScope, arn: str, endings: tuple[str, ...]
+) -> Iterator[str]:
     """Yield each protected file that the policy does not close."""
     if scope.metadata is MetadataLevel.OPEN:
         return
@@ -143,7 +150,7 @@ def _open_metadata(statements: tuple[Statement, ...], scope: VendScope, arn: str
                 yield f"{action} on {key!r}, which is protected"
     for place in scope.metadata_locations:
         for location in scope.locations:
-            for key in _between(location, place):
+            for key in (folder + ending for folder in _between(location, place) for ending in endings):
                 for action in open_actions(statements, _REMOVALS, f"{arn}{place.bucket}/{key}"):
                     yield f"{action} on {key!r}, which has metadata below it"
 

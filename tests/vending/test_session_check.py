@@ -19,13 +19,14 @@ from signproxy.s3.key import check_key
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import OptIns
 from signproxy.vending import session_policy as writer
+from signproxy.vending.policy_language import language_of
 from signproxy.vending.scope import CatalogPlaces, VendCaller, scope_of
 from signproxy.vending.session_check import excess
 from signproxy.vending.session_policy import session_policy
 from signproxy.vending.session_policy_match import allowed, read_policy
 from signproxy.vending.vended import VendAccess, VendScope
 from tests.policy.world import ALICE, FULL, READ, SIGN, WRITE, World, grants, request
-from tests.vending.scopes import ALONE, AMAZON, AWS_LANGUAGE, READ_WRITE, scope, storage_with
+from tests.vending.scopes import ALONE, AMAZON, AWS_LANGUAGE, COMPATIBLE, READ_WRITE, scope, storage_with
 
 ARN = "arn:aws:s3:::"
 OPERATIONS = {
@@ -117,6 +118,38 @@ def test_keys_do_nothing_that_a_signature_would_not(drawn: Drawn, other: str, fo
         for prefix in (key, f"{key}/"):
             if allowed(policy, "s3:ListBucket", f"{ARN}lake", {"s3:prefix": prefix}):
                 assert isinstance(world.decide(request(Operation.LIST_OBJECTS_V2, prefix=prefix), table), Allow), prefix
+
+
+LENIENT = language_of(COMPATIBLE, escapes=True, judges_prefix=True)
+ENDS = st.sampled_from(["", "", ".", ";", ";x", " ", ". ;x"])
+
+
+@given(
+    level=LEVELS,
+    metadata=st.sampled_from(["wh/t1/", "wh/t1/meta/x/", "wh/t1/data/metadata/", "other/m/"]),
+    base=st.sampled_from(["wh/t1", "other/m"]),
+    folders=st.lists(st.tuples(st.sampled_from(["meta", "x", "data", "metadata"]), ENDS), max_size=3),
+    last=st.tuples(SEGMENT | st.sampled_from(["metadata", "meta", "x"]), ENDS),
+)
+@settings(max_examples=400)
+def test_keys_for_a_store_that_drops_ends_of_names_do_no_more_either(
+    level: MetadataLevel, metadata: str, base: str, folders: list[tuple[str, str]], last: tuple[str, str]
+) -> None:
+    """What a signature refuses because of how such a store would read a key, its own keys are kept from as well."""
+    world, place = World(), Place("aws", "lake", metadata)
+    table = world.table("t", "wh/t1/", grants(SIGN, WRITE), metadata=level, extra=(place,), metadata_place=place)
+    asked = scope_of(table, READ_WRITE, VendCaller(ALICE, 1, "x"), ALONE)
+    text = session_policy(asked, COMPATIBLE, LENIENT)
+    assert excess(text, asked, LENIENT, literal=False) == ""
+    policy = read_policy(text, escapes=True)
+    key = "/".join([base, *("".join(each) for each in (*folders, last))])
+    try:
+        check_key(key)
+    except Refused:
+        return
+    for action, operation in OPERATIONS.items():
+        if allowed(policy, action, f"{ARN}lake/{key}"):
+            assert isinstance(world.decide(request(operation, key), table), Allow), (action, key)
 
 
 @given(name=NAME, writes=st.booleans())

@@ -134,7 +134,28 @@ def test_a_kms_key_is_used_through_s3_alone() -> None:
 def test_a_store_that_reads_keys_in_other_ways_is_told_so() -> None:
     """`t1/../t2/x` begins with `t1/`, and is a file of the neighbour's where a store resolves it."""
     closed = written(scope(), COMPATIBLE, PLAIN)[-1]
-    assert closed["Resource"][2:] == ["arn:aws:s3:::*/..*", "arn:aws:s3:::*//*", "arn:aws:s3:::*/./*"]
+    assert closed["Resource"][2:] == [
+        "arn:aws:s3:::*/..*",
+        "arn:aws:s3:::*//*",
+        "arn:aws:s3:::*/./*",
+        "arn:aws:s3:::*/.",
+    ]
+
+
+def test_a_store_that_drops_the_end_of_a_name_keeps_the_folders_of_metadata() -> None:
+    """`metadata;x` is `metadata` to some, and some delete a folder with all that lies in it."""
+    asked = scope("lake/wh/t1", access=READ_WRITE, metadata_places=("lake/wh/t1/m/x",))
+    kept = written(asked, COMPATIBLE, PLAIN)[-1]
+    assert kept["Action"] == ["s3:DeleteObject", "s3:AbortMultipartUpload"]
+    assert kept["Resource"][3:] == [
+        f"arn:aws:s3:::lake/wh/t1/{folder}{end}*" for folder in ("m", "m/x") for end in (";", ".", " ")
+    ]
+    assert written(asked)[-1]["Resource"] == kept["Resource"][:3]
+    # A policy without is found out.
+    literal = session_policy(asked, AMAZON, PLAIN)
+    assert "metadata below it" in excess(literal, asked, PLAIN, literal=False)
+    assert excess(literal, asked, PLAIN) == ""
+    assert excess(session_policy(asked, COMPATIBLE, PLAIN), asked, PLAIN, literal=False) == ""
 
 
 def test_a_store_that_knows_no_sessions_in_policies_is_not_told_of_them() -> None:

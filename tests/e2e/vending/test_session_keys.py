@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import time
+import zlib
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -34,6 +35,7 @@ from tests.e2e.vending.store import ROLE, SessionStore, run_minio, run_seaweedfs
 from tests.e2e.wire import Answer, Wire
 from tests.policy.world import World
 from tests.vending.scopes import AWS_LANGUAGE, PLAIN, READ_WRITE, scope
+from tests.verifier import WireHttp
 
 TABLES = ("t1", "t10", "t", "t2", "tä", "t 1", "t*", "t?", "t$", "${aws:username}", "${*}", "*")
 """Names beside each other in one warehouse; the last six are patterns to a store that knows no escapes."""
@@ -265,14 +267,40 @@ def _of_the_service(holder: Holder, body: bytes) -> bytes:
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
-    from tests.verifier import WireHttp
-
     headers = {"host": holder.store.authority, "content-type": "application/x-www-form-urlencoded; charset=utf-8"}
     request = AWSRequest("POST", f"{holder.store.origin}/", headers=headers, data=body)
     keys = Credentials(holder.access_key_id, holder.secret_access_key, holder.session_token or None)
     SigV4Auth(keys, "sts", holder.store.region).add_auth(request)
     with Wire(holder.store.port) as wire:
         return wire.send(WireHttp("POST", "/", tuple(request.headers.items()), body)).body
+
+
+def test_what_a_session_tells_of_the_owner_s_key(reader: Holder, owner: Owner, session_store: SessionStore) -> None:
+    """MinIO names it in the token, and takes an upload under a key without its secret; docs/sessions.md warns of it."""
+    store = session_store.store
+    parent = jwt.decode(reader.session_token, options={"verify_signature": False}).get("parent", "")
+    assert (parent == store.access_key) is (store.name == "minio")
+    date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    scope_of_key = quote(f"{store.access_key}/{date[:8]}/{store.region}/s3/aws4_request", safe="")
+    query = (
+        f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={scope_of_key}&X-Amz-Date={date}&X-Amz-Expires=900"
+        f"&X-Amz-SignedHeaders=host&X-Amz-Signature={'0' * 64}"
+    )
+    checksum = base64.b64encode(zlib.crc32(b"evil").to_bytes(4, "big")).decode()
+    body = f"4\r\nevil\r\n0\r\nx-amz-checksum-crc32:{checksum}\r\n\r\n".encode()
+    headers = {
+        "host": store.authority,
+        "x-amz-date": date,
+        "x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+        "x-amz-decoded-content-length": "4",
+        "x-amz-trailer": "x-amz-checksum-crc32",
+        "content-encoding": "aws-chunked",
+        "content-length": str(len(body)),
+    }
+    with Wire(store.port) as wire:
+        answer = wire.send(WireHttp("PUT", f"/{at('t10', DATA)}?{query}", tuple(headers.items()), body))
+    assert answer.ok is (store.name == "minio")
+    assert unharmed(owner, "t10") is (store.name != "minio")
 
 
 def test_a_session_that_has_ended_is_refused(reader: Holder, session_store: SessionStore) -> None:

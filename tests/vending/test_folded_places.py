@@ -125,7 +125,7 @@ def test_no_piece_of_the_work_grows_with_the_tables(tables: int) -> None:
     pieces, found = said(CatalogPlaces(catalog, mine).resembles(Location("lake", "wh/a/T1")))
     assert found == "table lake.sales.t1"
     assert pieces >= tables
-    # Whoever asks next finds it done.
+    # The next question finds it done.
     assert said(CatalogPlaces(catalog, mine).resembles(Location("lake", "wh/a/X1"))) == (0, "")
 
 

@@ -216,7 +216,7 @@ def test_a_store_without_escapes_gets_no_such_names(name: str) -> None:
     ),
 )
 def test_what_cannot_be_said_is_refused(place: str) -> None:
-    """Each of these is read in two ways by some part of some store; the root of a bucket is everybody's table."""
+    """Each of these is read in two ways by some part of some store; the root of a bucket is every table."""
     assert refusal(scope(place)).reason is Reason.SCOPE_NOT_VENDABLE
     assert refusal(scope("lake/wh/t1", place)).reason is Reason.SCOPE_NOT_VENDABLE
     assert refusal(scope(metadata_places=(place,))).reason is Reason.SCOPE_NOT_VENDABLE

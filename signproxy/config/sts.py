@@ -57,6 +57,9 @@ class StsSettings(msgspec.Struct, frozen=True):
     policy_denies_sts: bool = True
     """Deny `sts:*` in each session policy: a session of SeaweedFS could ask for another without one. `false` is for
     stores that take no policy with such an action and give sessions none, as MinIO."""
+    policy_prefix: bool = False
+    """The store is not Amazon's, and compares `s3:prefix` with the very prefix that it lists. Without, sessions list
+    nothing: MinIO also takes a second `prefix`, or a header of that name, and would list the whole bucket."""
 
 
 def sts_faults(path: str, sts: StsSettings) -> Iterator[tuple[str, str]]:

@@ -111,5 +111,11 @@ class PlaceTree(Generic[T]):
         yield from self.below(bucket, prefix)
 
 
+def folded(text: str) -> str:
+    """Return a text as one in which case has no meaning, by whichever rule a store goes."""
+    # What a dotted capital I leaves behind where it is taken apart.
+    return text.casefold().replace("\u0307", "")
+
+
 def _joined(first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
     return first + tuple(owner for owner in second if not any(known is owner for known in first))

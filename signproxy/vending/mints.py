@@ -16,6 +16,7 @@ from time import time
 import msgspec
 
 from signproxy.errors import Reason, Refused, anew
+from signproxy.gate.turns import in_pieces
 from signproxy.policy.location import Location
 from signproxy.policy.table import MetadataLevel, Overwrite
 from signproxy.telemetry.log import get_logger
@@ -27,13 +28,13 @@ from signproxy.vending.vended import VendAccess, VendedKeys, VendScope
 MAX_SESSIONS = 4096
 """Sessions that are kept, each some 3 KiB; the one that was asked for longest ago makes room."""
 MAX_UNDER_WAY = 1024
-"""Different sessions that may be waited for at a time."""
+"""Different sessions of one storage that may be waited for at a time."""
 MAX_EACH = 128
 """The same of one principal: callers that go away leave what they asked for under way, and others queue behind it."""
+MAX_AHEAD = 16
+"""From so many on none is replaced ahead of time: no caller waits for that, and it takes the place of one that does."""
 KEPT_SECONDS = 360.0
 """With less life left a session is handed to no caller: clients replace theirs five minutes before the end."""
-KEPT_SHARE = 0.4
-"""The same of one that lives for less than 15 minutes, against all that was asked for."""
 REFRESH_SHARE = 0.5
 """The share of its life after which the next caller has a session replaced, without waiting for it."""
 JITTER = 0.1
@@ -91,7 +92,10 @@ class SessionVendor:
         self._limit = limit
         self._minted: OrderedDict[_Key, _Minted] = OrderedDict()
         self._under_way: dict[_Key, asyncio.Task[VendedKeys]] = {}
+        # Storage -> how many of them: a service that does not answer holds up no other.
+        self._asked: Counter[str] = Counter()
         self._swept = 0.0
+        self._looking = asyncio.Lock()
 
     @property
     def storages(self) -> frozenset[str]:
@@ -115,13 +119,13 @@ class SessionVendor:
         now = self._clock()
         if minted is not None and now < minted.handed_out_until and _monotonic() < minted.ends:
             self._minted.move_to_end(key)
-            if now >= minted.refresh_at and key not in self._under_way and len(self._under_way) < MAX_UNDER_WAY:
+            if now >= minted.refresh_at and key not in self._under_way and self._asked[key.storage] < MAX_AHEAD:
                 minted.refresh_at = now + _spread(RETRY_SECONDS)
                 self._begin(key, service, scope)
             return minted.keys
         asked = self._under_way.get(key)
         if asked is None:
-            if len(self._under_way) >= MAX_UNDER_WAY:
+            if self._asked[key.storage] >= MAX_UNDER_WAY:
                 raise Refused(Reason.SESSIONS_THROTTLED, f"{MAX_UNDER_WAY} sessions are waited for")
             if sum(each.principal == key.principal for each in self._under_way) >= MAX_EACH:
                 raise Refused(Reason.SESSIONS_THROTTLED, f"{MAX_EACH} sessions of {key.principal!r} are waited for")
@@ -146,11 +150,13 @@ class SessionVendor:
     def _begin(self, key: _Key, service: SessionService, scope: VendScope) -> asyncio.Task[VendedKeys]:
         task = asyncio.get_running_loop().create_task(self._mint(key, service, scope))
         self._under_way[key] = task
+        self._asked[key.storage] += 1
         task.add_done_callback(lambda done: self._ended(key, done))
         return task
 
     def _ended(self, key: _Key, task: asyncio.Task[VendedKeys]) -> None:
         del self._under_way[key]
+        self._asked[key.storage] -= 1
         if task.cancelled():
             return
         fault = task.exception()
@@ -166,12 +172,14 @@ class SessionVendor:
             _log.error("getting a session failed", storage=key.storage, error=told)
 
     async def _mint(self, key: _Key, service: SessionService, scope: VendScope) -> VendedKeys:
+        if not service.source.language.tells_case:
+            await self._tell_apart(scope)
         policy = _proved(scope, service)
         question = SessionWanted(policy, scope.principal, scope.event_id, scope.locations[0].bucket, key.latest)
         keys = await service.ask(question)
         now = self._clock()
         life = keys.expires_at - now
-        kept = life - min(KEPT_SECONDS, KEPT_SHARE * life)
+        kept = life - KEPT_SECONDS
         self._sweep(now)
         self._minted[key] = _Minted(
             keys, now + kept, _monotonic() + kept, now + min(_spread(REFRESH_SHARE * life), kept)
@@ -180,6 +188,16 @@ class SessionVendor:
         if len(self._minted) > self._limit:
             self._minted.popitem(last=False)
         return keys
+
+    async def _tell_apart(self, scope: VendScope) -> None:
+        """Refuse a scope that is another's to a store that knows no case: SCOPE_NOT_VENDABLE."""
+        for location in scope.locations:
+            # One at a time, so that however many wait, a turn of the loop is one piece of it.
+            async with self._looking:
+                other = await in_pieces(scope.others.resembles(location))
+            if other:
+                detail = f"{str(location)!r} differs from a place of {other} by the case of letters alone"
+                raise Refused(Reason.SCOPE_NOT_VENDABLE, detail)
 
     def _sweep(self, now: float) -> None:
         if not 0 <= now - self._swept < SWEEP_SECONDS:
@@ -210,14 +228,9 @@ def _key_of(scope: VendScope) -> _Key:
 def _proved(scope: VendScope, service: SessionService) -> str:
     """Return the session policy of a scope once it is proved to say no more. Raise Refused."""
     storage, language = service.source.storage, service.source.language
-    if not language.tells_case:
-        for location in scope.locations:
-            if other := scope.others.resembles(location):
-                detail = f"{str(location)!r} differs from a place of {other} by the case of letters alone"
-                raise Refused(Reason.SCOPE_NOT_VENDABLE, detail)
     policy = session_policy(scope, storage, language)
     keys: Iterable[str] = filter(key_arn, storage.opt_ins.kms_keys)
-    beyond = excess(policy, scope, language, keys)
+    beyond = excess(policy, scope, language, keys, literal=storage.literal_keys)
     if beyond:
         _log.error("a session policy says more than was decided", beyond=beyond, policy=policy)
         raise Refused(Reason.SESSION_UNPROVED, f"the session policy allows {beyond}")

@@ -19,14 +19,24 @@ class PolicyLanguage(msgspec.Struct, frozen=True, kw_only=True):
     denies_sessions: bool = True
     """It can be told that a session asks for no further one. SeaweedFS has to be: it would give a session without a
     policy. MinIO knows no such action, and gives a session none."""
+    judges_prefix: bool = True
+    """It compares `s3:prefix` with the prefix that it lists, and with nothing else. To MinIO a second `prefix` will do,
+    or a header of that name: it would list the whole bucket."""
 
 
 def language_of(
-    storage: Storage, *, escapes: bool = False, tells_case: bool = False, denies_sessions: bool = True
+    storage: Storage,
+    *,
+    escapes: bool = False,
+    tells_case: bool = False,
+    denies_sessions: bool = True,
+    judges_prefix: bool = False,
 ) -> PolicyLanguage:
     """Return the language of a storage; the rest is the operator's word for a store that is not Amazon's."""
     if storage.kind is not StorageKind.AWS:
-        return PolicyLanguage(escapes=escapes, tells_case=tells_case, denies_sessions=denies_sessions)
+        return PolicyLanguage(
+            escapes=escapes, tells_case=tells_case, denies_sessions=denies_sessions, judges_prefix=judges_prefix
+        )
     for start, partition in (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov")):
         if storage.region.startswith(start):
             return PolicyLanguage(partition=partition)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from math import isfinite
-from operator import itemgetter
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -16,8 +13,9 @@ from signproxy.inventory.declared.overlap import is_shared
 from signproxy.model import Principal, TableId
 from signproxy.policy.catalog import Catalog
 from signproxy.policy.location import Location
-from signproxy.policy.location_index import LocationIndex
+from signproxy.policy.places import folded
 from signproxy.policy.table import MetadataLevel, Place, Table
+from signproxy.vending.folded_places import folded_places
 from signproxy.vending.vended import OtherPlaces, VendAccess, VendScope
 
 
@@ -41,54 +39,6 @@ class KnownPlaces(Protocol):
         """Yield the tables with a place inside of this one, around it or equal to it once names are folded."""
 
 
-class _FoldedPlaces:
-    """The locations of an index in order, without regard to case. Made when it is first asked for, and kept with it."""
-
-    def __init__(self, index: LocationIndex) -> None:
-        self._buckets = {
-            bucket: sorted(((_folded(prefix), table.id) for prefix, table in index.locations(bucket)), key=_first)
-            for bucket in index.buckets()
-        }
-
-    @classmethod
-    def of(cls, index: LocationIndex) -> _FoldedPlaces:
-        """Return those of an index, which is never changed once it is asked."""
-        made = _MADE.get(index)
-        if made is None:
-            made = _MADE[index] = cls(index)
-        return made
-
-    def near(self, bucket: str, wanted: str) -> Iterator[tuple[str, TableId]]:
-        """Yield each location that begins with a folded one, or that it begins with."""
-        places = self._buckets.get(bucket, [])
-        end = wanted.find("/")
-        while end >= 0:
-            above = wanted[: end + 1]
-            for index in range(bisect_left(places, above, key=_first), len(places)):
-                if places[index][0] != above:
-                    break
-                yield places[index]
-            end = wanted.find("/", end + 1)
-        for index in range(bisect_left(places, wanted, key=_first), len(places)):
-            if not places[index][0].startswith(wanted):
-                break
-            yield places[index]
-
-
-_MADE: WeakKeyDictionary[LocationIndex, _FoldedPlaces] = WeakKeyDictionary()
-_first = itemgetter(0)
-
-
-def _folded(text: str) -> str:
-    """Return a text as one in which case has no meaning, by whichever rule a store goes."""
-    # What a dotted capital I leaves behind where it is taken apart.
-    return text.casefold().replace("\u0307", "")
-
-
-def _meet(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)
-
-
 class CatalogPlaces:
     """The places of a catalog that are not one table's own, by look-ups of ancestors and neighbours alone."""
 
@@ -110,28 +60,27 @@ class CatalogPlaces:
         self._now = now
         self._catalogs = catalogs
 
-    def resembles(self, location: Location) -> str:
+    def resembles(self, location: Location) -> Generator[None, None, str]:
         """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing.
 
         No policy keeps the places of two catalogs apart by anything but their letters.
         """
-        own, bucket = self._catalog, location.bucket
-        beside = [each for each in self._catalogs if each is not own and is_shared(bucket, own, each)]
-        return next(filter(None, (self._resembling(catalog, location) for catalog in (own, *beside))), "")
-
-    def _resembling(self, catalog: Catalog, location: Location) -> str:
-        wanted, bucket, prefix = _folded(location.prefix), location.bucket, location.prefix
-        tables = [table for _, table in _FoldedPlaces.of(catalog.locations).near(bucket, wanted)]
-        if catalog.learning is not None:
-            tables += [each.id for each in catalog.learning.reserved.alike(bucket, prefix, _folded)]
-            if self._known is not None:
-                tables += self._known.alike(catalog.name, bucket, prefix, _folded)
-        for table in tables:
-            if table != self._table.id:
+        own, wanted, bucket = self._table.id, folded(location.prefix), location.bucket
+        here = self._catalog
+        beside = [each for each in self._catalogs if each is not here and is_shared(bucket, here, each)]
+        for catalog in (here, *beside):
+            table = (yield from folded_places(catalog)).met(bucket, wanted, own)
+            if table is not None:
                 return f"table {table}"
-        for volume in catalog.volumes.in_bucket(bucket):
-            if _meet(_folded(volume.prefix), wanted):
-                return f"volume {volume.id}"
+            if self._known is not None and catalog.learning is not None:
+                for other in self._known.alike(catalog.name, bucket, location.prefix, folded):
+                    if other != own:
+                        return f"table {other}"
+            for volume in catalog.volumes.in_bucket(bucket):
+                place = folded(volume.prefix)
+                if place.startswith(wanted) or wanted.startswith(place):
+                    return f"volume {volume.id}"
+                yield
         return ""
 
     def meets(self, location: Location) -> str:

@@ -42,11 +42,16 @@ _METADATA_FILES = (
     "version-hint.text.",
 )
 
+_LENIENT = ("", ".", ". .", " ", ";", ";v=1", "./")
+"""What lenient stores drop at the end of a folder's name."""
 
-def excess(policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterable[str] = ()) -> str:
+
+def excess(
+    policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterable[str] = (), *, literal: bool = True
+) -> str:
     """Return what a session policy allows beyond its scope, in words for the operator; nothing where that is nothing.
 
-    `keys` are the KMS keys that the storage names.
+    `keys` are the KMS keys that the storage names; `literal` says that it takes each key for what it is.
     """
     try:
         statements = read_policy(policy, escapes=language.escapes)
@@ -55,12 +60,12 @@ def excess(policy: str, scope: VendScope, language: PolicyLanguage, keys: Iterab
     names, arn = frozenset(keys), f"arn:{language.partition}:s3:::"
     for statement in statements:
         if statement.allows:
-            problem = _beyond(statement, scope, arn, names)
+            problem = _beyond(statement, scope, language, arn, names)
             if problem:
                 return problem
     if language.denies_sessions and not any(_keeps_from_sts(statement) for statement in statements):
         return "that it asks for a further session, which would have no policy"
-    return next(_open_metadata(statements, scope, arn), "")
+    return next(_open_metadata(statements, scope, arn, ("",) if literal else _LENIENT), "")
 
 
 def closed(policy: str, scope: VendScope, language: PolicyLanguage) -> str:
@@ -83,14 +88,19 @@ def _keeps_from_sts(statement: Statement) -> bool:
     return denies and all(statement.holds(each, "any role at all", {}) for each in ("sts:AssumeRole", "sts:x"))
 
 
-def _beyond(statement: Statement, scope: VendScope, arn: str, keys: frozenset[str]) -> str:
+def _beyond(statement: Statement, scope: VendScope, language: PolicyLanguage, arn: str, keys: frozenset[str]) -> str:
     """Return what is wrong with a statement that allows."""
     actions = {action.head for action in statement.actions}
     if not all(action.is_plain for action in statement.actions):
         return "an action that is a pattern"
     if actions <= _LISTS:
+        if not language.judges_prefix:
+            return "lists, for which this store judges another prefix than it lists"
         return _beyond_lists(statement, scope, arn)
     if actions <= _KEYS[scope.access]:
+        through = dict(statement.conditions).get("kms:viaservice", ())
+        if not through or not all(each.is_plain and each.head.startswith("s3.") for each in through):
+            return "a key beside what S3 does with it"
         strange = [each.head for each in statement.resources if not each.is_plain or each.head not in keys]
         return f"the key {strange[0]!r}" if strange else ""
     extra = actions - _READS - (_WRITES if scope.access is VendAccess.READ_WRITE else frozenset())
@@ -125,7 +135,9 @@ def _outside(patterns: Iterable[Pattern], heads: tuple[str, ...]) -> str:
     return ""
 
 
-def _open_metadata(statements: tuple[Statement, ...], scope: VendScope, arn: str) -> Iterator[str]:
+def _open_metadata(
+    statements: tuple[Statement, ...], scope: VendScope, arn: str, endings: tuple[str, ...]
+) -> Iterator[str]:
     """Yield each protected file that the policy does not close."""
     if scope.metadata is MetadataLevel.OPEN:
         return
@@ -138,7 +150,7 @@ def _open_metadata(statements: tuple[Statement, ...], scope: VendScope, arn: str
                 yield f"{action} on {key!r}, which is protected"
     for place in scope.metadata_locations:
         for location in scope.locations:
-            for key in _between(location, place):
+            for key in (folder + ending for folder in _between(location, place) for ending in endings):
                 for action in open_actions(statements, _REMOVALS, f"{arn}{place.bucket}/{key}"):
                     yield f"{action} on {key!r}, which has metadata below it"
 

@@ -1,7 +1,7 @@
 """Write the session policy of a scope: the least that a signature for the same caller and table would allow.
 
     Allow   the actions on objects     arn:…:::bucket/<location>/*       every location ends with a slash
-    Allow   lists                      arn:…:::bucket, s3:prefix like <location>/*
+    Allow   lists                      arn:…:::bucket, s3:prefix like <location>/*, where the store keeps to that
     Allow   the KMS keys               only those that the storage names, only through S3
     Deny    further sessions           a store may give one of the whole role to a session that may do nothing of it
     Deny    metadata                   what `policy.containment` refuses
@@ -39,7 +39,9 @@ _ESCAPED = re.compile(r"[*?$]")
 _ENCODED = re.compile(r"%(?:2[aef4]|3f|5c)", re.IGNORECASE)
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
-_OTHER_SPELLINGS = ("/..*", "//*", "/./*")
+_OTHER_SPELLINGS = ("/..*", "//*", "/./*", "/.")
+_DROPPED = (";", ".", " ")
+"""What some stores drop at the end of a segment: with what follows it, or as often as it is there."""
 
 
 def session_policy(scope: VendScope, storage: Storage, language: PolicyLanguage) -> str:
@@ -54,7 +56,7 @@ def session_policy(scope: VendScope, storage: Storage, language: PolicyLanguage)
             raise Refused(Reason.SCOPE_NOT_VENDABLE, f"{str(location)!r} {problem}")
     arn = f"arn:{language.partition}:s3:::"
     statements = [_allow(_object_actions(scope, storage), [f"{arn}{_pattern(each)}*" for each in locations])]
-    if scope.metadata is not MetadataLevel.SEALED:
+    if language.judges_prefix and scope.metadata is not MetadataLevel.SEALED:
         # A list from the top would show what is sealed.
         statements += _lists(locations, arn, storage)
     statements += _keys(scope, storage)
@@ -152,6 +154,7 @@ def _denials(scope: VendScope, storage: Storage, language: PolicyLanguage) -> It
         closed += [f"{arn}{_escaped(each)}*" for each in _sealed(scope)]
     if not storage.literal_keys:
         closed += [f"{arn}*{spelling}" for spelling in _OTHER_SPELLINGS]
+        kept += [f"{arn}{each}{end}*" for each in _paths(scope) for end in _DROPPED] if kept else []
     if closed:
         yield {"Effect": "Deny", "Action": ["s3:*"], "Resource": closed}
     if kept and scope.access is VendAccess.READ_WRITE:
@@ -170,6 +173,18 @@ def _folders(scope: VendScope) -> list[str]:
             if location.contains(place):
                 found |= dict.fromkeys(place.path.removeprefix(location.prefix).split("/"))
     return list(found)
+
+
+def _paths(scope: VendScope) -> dict[str, None]:
+    """Return bucket and path of each of these folders."""
+    found: dict[str, None] = {}
+    for place in scope.metadata_locations:
+        for location in scope.locations:
+            if location.contains(place):
+                ends = [each.start() for each in re.finditer("/", place.path) if each.start() >= len(location.prefix)]
+                paths = (place.path[:end] for end in (*ends, len(place.path)))
+                found |= dict.fromkeys(f"{place.bucket}/{_escaped(path)}" for path in paths)
+    return found
 
 
 def _sealed(scope: VendScope) -> list[str]:

@@ -35,8 +35,9 @@ MARGIN_SECONDS = 30
 """How much sooner than it has to a session ends that may not outlive a token: clocks differ, and answers take time."""
 AHEAD_SECONDS = 300
 """How much longer than was asked for a session may seem to last: the clock of the service may be ahead."""
-LEAST_SECONDS = 60
-"""A session with less life left is no use to a client."""
+LEAST_SECONDS = 600
+"""A session with less life left is no use: clients replace theirs five minutes before its end, and until then others
+are given it too. No service was asked for less than MIN_SECONDS."""
 ASK_SECONDS = 20.0
 """A service that has not answered by then is not available."""
 AT_A_TIME = 8
@@ -196,6 +197,10 @@ class SessionService:
             packed.append(int(answer["PackedPolicySize"]))
         given = answer["Credentials"]
         expires_at = given["Expiration"].timestamp()
+        arn = answer.get("AssumedRoleUser", {}).get("Arn") or ""
+        if "/" in arn and not arn.endswith(f"/{parameters['RoleSessionName']}"):
+            # The name is this question's alone: some cache on the way gives the keys of another caller or table.
+            raise NotObtained(FailureKind.MALFORMED, "the answer is for a session of another name")
         return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], expires_at)
 
     def _client_of(self, own: Credentials | None) -> BaseClient:

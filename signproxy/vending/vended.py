@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import Enum
 from typing import NoReturn, Protocol
 
@@ -31,8 +31,11 @@ class OtherPlaces(Protocol):
     def meets(self, location: Location) -> str:
         """Return the name of another table or volume with a place inside a location or around it, or nothing."""
 
-    def resembles(self, location: Location) -> str:
-        """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing."""
+    def resembles(self, location: Location) -> Generator[None, None, str]:
+        """Return the name of one with such a place to a store that takes `t1` and `T1` for the same, or nothing.
+
+        Looking for it may take long: others may have their turn wherever it yields.
+        """
 
 
 class VendScope(msgspec.Struct, frozen=True, kw_only=True):

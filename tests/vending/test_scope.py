@@ -17,7 +17,7 @@ from signproxy.policy.volume import Volume
 from signproxy.s3.rules import Rules
 from signproxy.vending.scope import CatalogPlaces, VendCaller, scope_of
 from tests.policy.world import ALICE, World
-from tests.vending.scopes import ALONE, READ, READ_WRITE
+from tests.vending.scopes import ALONE, READ, READ_WRITE, resembled
 
 OUTER, INNER = "wh/orders/", "wh/orders/archive/"
 
@@ -73,9 +73,9 @@ def test_places_that_differ_by_case_alone_are_found(one: str, other: str, alike:
     first, second = world.table("first", one), world.table("second", other)
     world.table("between", "wh/t1-and-more/")
     for table, its_other in ((first, second), (second, first)):
-        found = CatalogPlaces(world.catalog, table).resembles(Location("lake", table.location[:-1]))
+        found = resembled(CatalogPlaces(world.catalog, table), Location("lake", table.location[:-1]))
         assert found == (f"table {its_other.id}" if alike else "")
-        assert CatalogPlaces(world.catalog, table).resembles(Location("cold", table.location[:-1])) == ""
+        assert resembled(CatalogPlaces(world.catalog, table), Location("cold", table.location[:-1])) == ""
 
 
 def test_a_volume_that_differs_by_case_alone_is_found() -> None:
@@ -85,7 +85,7 @@ def test_a_volume_that_differs_by_case_alone_is_found() -> None:
     world.catalog.volumes.add(Volume(VolumeId("lake", "v"), "aws", "lake", "WH/Orders/", Rules()))
     places = CatalogPlaces(world.catalog, table)
     assert places.meets(Location("lake", OUTER[:-1])) == ""
-    assert places.resembles(Location("lake", OUTER[:-1])) == "volume lake/v"
+    assert resembled(places, Location("lake", OUTER[:-1])) == "volume lake/v"
 
 
 class Known:
@@ -118,10 +118,15 @@ class KnownOne(NamedTuple):
     table: Table
 
 
-def learning(world: World, reserved: PlaceTree[Listing]) -> Learning:
-    """Return what makes a catalog one whose tables an upstream tells of."""
-    nowhere = world.namespace("none")
-    return Learning(Authorizer.POLICY, (), (), MetadataLevel.PROTECTED, Overwrite.ALLOWED, nowhere, {}, {}, reserved)
+def learning(world: World, *listings: Listing) -> Learning:
+    """Return what makes a catalog one whose tables an upstream tells of, but for those that are listed."""
+    reserved: PlaceTree[Listing] = PlaceTree()
+    for listing in listings:
+        for place in listing.places:
+            reserved.add(place.bucket, place.prefix, listing)
+    nowhere, level = world.namespace("none"), MetadataLevel.PROTECTED
+    listed = {str(listing.id): listing for listing in listings}
+    return Learning(Authorizer.POLICY, (), (), level, Overwrite.ALLOWED, nowhere, listed, {}, reserved)
 
 
 def test_the_tables_of_another_catalog_that_differ_by_case_alone_are_found() -> None:
@@ -133,7 +138,7 @@ def test_the_tables_of_another_catalog_that_differ_by_case_alone_are_found() -> 
     location = Location("lake", OUTER[:-1])
     for catalogs, found in (((mine, beside), f"table {other.id}"), ((mine, apart), ""), ((mine,), "")):
         every = [world.catalog for world in catalogs]
-        assert CatalogPlaces(mine.catalog, table, None, 0.0, every).resembles(location) == found
+        assert resembled(CatalogPlaces(mine.catalog, table, None, 0.0, every), location) == found
 
 
 def test_the_tables_of_an_upstream_are_found_as_well() -> None:
@@ -141,9 +146,9 @@ def test_the_tables_of_an_upstream_are_found_as_well() -> None:
     elsewhere = World()
     mine, inner, capital = (elsewhere.table(name, at) for name, at in (("a", OUTER), ("b", INNER), ("c", "wh/Orders/")))
     empty = World().catalog
-    empty.learning = learning(World(), PlaceTree())
+    empty.learning = learning(World())
     alone = CatalogPlaces(empty, mine, Known(mine), 7.0)
-    assert (alone.meets(Location("lake", OUTER[:-1])), alone.resembles(Location("lake", OUTER[:-1]))) == ("", "")
+    assert (alone.meets(Location("lake", OUTER[:-1])), resembled(alone, Location("lake", OUTER[:-1]))) == ("", "")
     nested = CatalogPlaces(empty, mine, Known(mine, inner), 7.0)
     assert nested.meets(Location("lake", OUTER[:-1])) == f"table {inner.id}"
     assert (
@@ -151,7 +156,7 @@ def test_the_tables_of_an_upstream_are_found_as_well() -> None:
     )
     alike = CatalogPlaces(empty, mine, Known(mine, capital), 7.0)
     assert alike.meets(Location("lake", OUTER[:-1])) == ""
-    assert alike.resembles(Location("lake", OUTER[:-1])) == f"table {capital.id}"
+    assert resembled(alike, Location("lake", OUTER[:-1])) == f"table {capital.id}"
 
 
 @pytest.mark.parametrize(
@@ -175,13 +180,10 @@ def test_a_place_that_the_policy_lists_for_another_table_is_found(listed: str, m
         (Place("aws", "lake", listed), Place("aws", "cold", OUTER)),
         "",
     )
-    reserved: PlaceTree[Listing] = PlaceTree()
-    reserved.add("lake", listed, listing)
-    reserved.add("cold", OUTER, listing)
-    world.catalog.learning = learning(world, reserved)
+    world.catalog.learning = learning(world, listing)
     places, location = CatalogPlaces(world.catalog, table), Location("lake", OUTER[:-1])
     assert (places.meets(location) == "table lake.sales.late") is met
-    assert (places.resembles(location) == "table lake.sales.late") is alike
+    assert (resembled(places, location) == "table lake.sales.late") is alike
 
 
 def test_a_scope_has_every_place_of_the_table() -> None:

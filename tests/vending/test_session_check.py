@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from signproxy.errors import Refused
 from signproxy.model import Allow, Principal
@@ -18,13 +19,14 @@ from signproxy.s3.key import check_key
 from signproxy.s3.operation import Operation
 from signproxy.s3.storage import OptIns
 from signproxy.vending import session_policy as writer
+from signproxy.vending.policy_language import language_of
 from signproxy.vending.scope import CatalogPlaces, VendCaller, scope_of
 from signproxy.vending.session_check import excess
 from signproxy.vending.session_policy import session_policy
 from signproxy.vending.session_policy_match import allowed, read_policy
 from signproxy.vending.vended import VendAccess, VendScope
 from tests.policy.world import ALICE, FULL, READ, SIGN, WRITE, World, grants, request
-from tests.vending.scopes import ALONE, AMAZON, AWS_LANGUAGE, READ_WRITE, scope, storage_with
+from tests.vending.scopes import ALONE, AMAZON, AWS_LANGUAGE, COMPATIBLE, READ_WRITE, scope, storage_with
 
 ARN = "arn:aws:s3:::"
 OPERATIONS = {
@@ -116,6 +118,38 @@ def test_keys_do_nothing_that_a_signature_would_not(drawn: Drawn, other: str, fo
         for prefix in (key, f"{key}/"):
             if allowed(policy, "s3:ListBucket", f"{ARN}lake", {"s3:prefix": prefix}):
                 assert isinstance(world.decide(request(Operation.LIST_OBJECTS_V2, prefix=prefix), table), Allow), prefix
+
+
+LENIENT = language_of(COMPATIBLE, escapes=True, judges_prefix=True)
+ENDS = st.sampled_from(["", "", ".", ";", ";x", " ", ". ;x"])
+
+
+@given(
+    level=LEVELS,
+    metadata=st.sampled_from(["wh/t1/", "wh/t1/meta/x/", "wh/t1/data/metadata/", "other/m/"]),
+    base=st.sampled_from(["wh/t1", "other/m"]),
+    folders=st.lists(st.tuples(st.sampled_from(["meta", "x", "data", "metadata"]), ENDS), max_size=3),
+    last=st.tuples(SEGMENT | st.sampled_from(["metadata", "meta", "x"]), ENDS),
+)
+@settings(max_examples=400)
+def test_keys_for_a_store_that_drops_ends_of_names_do_no_more_either(
+    level: MetadataLevel, metadata: str, base: str, folders: list[tuple[str, str]], last: tuple[str, str]
+) -> None:
+    """What a signature refuses because of how such a store would read a key, its own keys are kept from as well."""
+    world, place = World(), Place("aws", "lake", metadata)
+    table = world.table("t", "wh/t1/", grants(SIGN, WRITE), metadata=level, extra=(place,), metadata_place=place)
+    asked = scope_of(table, READ_WRITE, VendCaller(ALICE, 1, "x"), ALONE)
+    text = session_policy(asked, COMPATIBLE, LENIENT)
+    assert excess(text, asked, LENIENT, literal=False) == ""
+    policy = read_policy(text, escapes=True)
+    key = "/".join([base, *("".join(each) for each in (*folders, last))])
+    try:
+        check_key(key)
+    except Refused:
+        return
+    for action, operation in OPERATIONS.items():
+        if allowed(policy, action, f"{ARN}lake/{key}"):
+            assert isinstance(world.decide(request(operation, key), table), Allow), (action, key)
 
 
 @given(name=NAME, writes=st.booleans())
@@ -247,6 +281,14 @@ def test_prefixes_of_one_bucket_do_not_hold_in_another() -> None:
     assert proved(asked, changed(asked, join)) != ""
 
 
+def test_lists_of_a_store_that_judges_another_prefix_are_found() -> None:
+    """Their condition keeps nothing out there."""
+    asked = scope("lake/wh/t1")
+    text = session_policy(asked, AMAZON, AWS_LANGUAGE)
+    misled = replace(AWS_LANGUAGE, judges_prefix=False)
+    assert excess(text, asked, misled) == "lists, for which this store judges another prefix than it lists"
+
+
 def test_sealed_metadata_is_not_listed() -> None:
     """What the writer leaves out, the check misses if it is there."""
     asked = scope(metadata=MetadataLevel.SEALED)
@@ -262,6 +304,12 @@ def test_only_the_keys_of_the_storage_are_used() -> None:
     text = session_policy(scope(), storage_with(OptIns(kms_keys=(key,))), AWS_LANGUAGE)
     assert proved(scope(), text, keys=(key,)) == ""
     assert proved(scope(), text) != ""
+    for service in ("", "s3.eu-west-1.amazonaws.com", "sqs.eu-west-1.amazonaws.com", "s3.*"):
+        policy = json.loads(text)
+        # The operator's key for data, asked directly, opens whatever else is encrypted with it.
+        uses = next(each for each in policy["Statement"] if each["Action"] == ["kms:Decrypt"])
+        uses["Condition"] = {"StringLike": {"kms:ViaService": service}} if service else {}
+        assert (proved(scope(), json.dumps(policy), keys=(key,)) == "") is service.startswith("s3.eu")
 
 
 # -- the inventory -----------------------------------------------------------------------------------------------------

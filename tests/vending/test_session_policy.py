@@ -107,6 +107,11 @@ def test_two_buckets_never_share_a_list_of_prefixes() -> None:
     assert (cold["Resource"], cold["Condition"]["StringLike"]["s3:prefix"]) == (["arn:aws:s3:::cold"], ["data/t1/*"])
 
 
+def test_a_store_that_judges_another_prefix_than_it_lists_has_no_lists() -> None:
+    """MinIO goes by a header or a second `prefix`, and lists the whole bucket."""
+    assert "s3:ListBucket" not in str(written(scope(access=READ_WRITE), COMPATIBLE, PLAIN))
+
+
 def test_a_location_inside_another_is_said_once() -> None:
     """Tables whose data and metadata paths lie in their location would not fit otherwise."""
     objects, *_ = written(scope("lake/wh/t1", "lake/wh/t1/data", "lake/wh/t1"))
@@ -129,7 +134,28 @@ def test_a_kms_key_is_used_through_s3_alone() -> None:
 def test_a_store_that_reads_keys_in_other_ways_is_told_so() -> None:
     """`t1/../t2/x` begins with `t1/`, and is a file of the neighbour's where a store resolves it."""
     closed = written(scope(), COMPATIBLE, PLAIN)[-1]
-    assert closed["Resource"][2:] == ["arn:aws:s3:::*/..*", "arn:aws:s3:::*//*", "arn:aws:s3:::*/./*"]
+    assert closed["Resource"][2:] == [
+        "arn:aws:s3:::*/..*",
+        "arn:aws:s3:::*//*",
+        "arn:aws:s3:::*/./*",
+        "arn:aws:s3:::*/.",
+    ]
+
+
+def test_a_store_that_drops_the_end_of_a_name_keeps_the_folders_of_metadata() -> None:
+    """`metadata;x` is `metadata` to some, and some delete a folder with all that lies in it."""
+    asked = scope("lake/wh/t1", access=READ_WRITE, metadata_places=("lake/wh/t1/m/x",))
+    kept = written(asked, COMPATIBLE, PLAIN)[-1]
+    assert kept["Action"] == ["s3:DeleteObject", "s3:AbortMultipartUpload"]
+    assert kept["Resource"][3:] == [
+        f"arn:aws:s3:::lake/wh/t1/{folder}{end}*" for folder in ("m", "m/x") for end in (";", ".", " ")
+    ]
+    assert written(asked)[-1]["Resource"] == kept["Resource"][:3]
+    # A policy without is found out.
+    literal = session_policy(asked, AMAZON, PLAIN)
+    assert "metadata below it" in excess(literal, asked, PLAIN, literal=False)
+    assert excess(literal, asked, PLAIN) == ""
+    assert excess(session_policy(asked, COMPATIBLE, PLAIN), asked, PLAIN, literal=False) == ""
 
 
 def test_a_store_that_knows_no_sessions_in_policies_is_not_told_of_them() -> None:
@@ -190,7 +216,7 @@ def test_a_store_without_escapes_gets_no_such_names(name: str) -> None:
     ),
 )
 def test_what_cannot_be_said_is_refused(place: str) -> None:
-    """Each of these is read in two ways by some part of some store; the root of a bucket is every caller's table."""
+    """Each of these is read in two ways by some part of some store; the root of a bucket is every table."""
     assert refusal(scope(place)).reason is Reason.SCOPE_NOT_VENDABLE
     assert refusal(scope("lake/wh/t1", place)).reason is Reason.SCOPE_NOT_VENDABLE
     assert refusal(scope(metadata_places=(place,))).reason is Reason.SCOPE_NOT_VENDABLE

@@ -226,6 +226,7 @@ async def test_an_answer_that_cannot_be_read_is_no_session(service: Service, bod
     (
         (Key(*SESSION[:3], -10.0), "left"),
         (Key(*SESSION[:3], 30.0), "left"),
+        (Key(*SESSION[:3], 590.0), "left"),
         (Key(*SESSION[:3], 43_200.0), "asked for"),
         (Key(BASE.key_id, BASE.secret, "token", 3600.0), "the very keys"),
     ),
@@ -236,6 +237,25 @@ async def test_keys_that_are_no_session_of_ours_are_not_handed_out(service: Serv
     found = await refused(session_service(service))
     assert found.reason is Reason.SESSIONS_INVALID
     assert said in found.detail
+
+
+async def test_the_session_of_another_question_is_not_handed_out(service: Service) -> None:
+    """A cache on the way to the service would give one caller the keys of another, or of another table."""
+    answering(service)
+    asks = session_service(service)
+    await asks.ask(question())
+    kept: list[bytes] = []
+
+    def once(body: bytes) -> bytes:
+        kept.append(giving(lambda: SESSION)(body))
+        return kept[0]
+
+    service.answer = sts(once, lambda: (BASE,))
+    await asks.ask(question())
+    with pytest.raises(Refused) as caught:
+        await asks.ask(question("corp/bob"))
+    assert caught.value.reason is Reason.SESSIONS_INVALID
+    assert "another name" in caught.value.detail
 
 
 async def test_keys_without_a_session_token_are_not_handed_out(service: Service) -> None:

@@ -85,5 +85,6 @@ def source_of(storage: Storage, sts: StsSettings) -> SessionSource:
             escapes=sts.policy_variables,
             tells_case=sts.policy_case,
             denies_sessions=sts.policy_denies_sts,
+            judges_prefix=sts.policy_prefix,
         ),
     )

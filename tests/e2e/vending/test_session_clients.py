@@ -31,7 +31,7 @@ def lakehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
     (directory / "store").mkdir()
     plan = Plan(ICEBERG_FIXTURE, (NAMESPACE, JAVA_NAMESPACE), (), readable=READABLE, delegation=("vended-credentials",))
     with store.run_seaweedfs(directory / "store") as running:
-        sts = {"role": store.ROLE, "endpoint": running.store.origin, "duration_seconds": 900}
+        sts = {"role": store.ROLE, "endpoint": running.store.origin, "duration_seconds": 900, "policy_prefix": True}
         binding = {"vend": "sts", "sts": sts}
         with run_lakehouse(
             directory, running.store, "sessions", Mode.FACADE, {CATALOG: plan}, binding=binding

@@ -52,6 +52,7 @@ def test_every_setting_reaches_the_service() -> None:
             policy_variables=True,
             policy_case=True,
             policy_denies_sts=False,
+            policy_prefix=True,
             never_beyond_token=True,
         )
         .storages["lake"]
@@ -75,9 +76,9 @@ def test_what_the_operator_says_of_another_store_is_believed() -> None:
     """By default it is taken for one that knows nothing of what is needed."""
     other = storage("lake", StorageKind.S3_COMPATIBLE)
     strict = source_of(other, settings(role=ROLE).storages["lake"].sts).language
-    assert strict == PolicyLanguage(escapes=False, tells_case=False)
-    said = settings(role=ROLE, policy_variables=True, policy_case=True, policy_denies_sts=False).storages["lake"].sts
-    assert source_of(other, said).language == PolicyLanguage(denies_sessions=False)
+    assert strict == PolicyLanguage(escapes=False, tells_case=False, judges_prefix=False)
+    said = settings(role=ROLE, policy_variables=True, policy_case=True, policy_denies_sts=False, policy_prefix=True)
+    assert source_of(other, said.storages["lake"].sts).language == PolicyLanguage(denies_sessions=False)
 
 
 async def test_a_storage_without_a_role_has_no_sessions() -> None:

@@ -77,6 +77,7 @@ def advice(settings: Settings, file: str = "") -> Iterator[Diagnosis]:
     yield from _short_lived(settings)
     yield from _untold(settings)
     yield from _cut_short(settings)
+    yield from _naming_their_owner(settings)
     own = [NamedFile("", Path(file), secret=False)] if file else []
     by_file = {named.file: named.path for named in (*files, *own)}
     for frozen in frozen_mounts(by_file):
@@ -117,6 +118,17 @@ def _cut_short(settings: Settings) -> Iterator[Diagnosis]:
         if sts.role and chained and sts.duration_seconds > CHAINED_SECONDS:
             problem = f"{binding.credentials!r} assumes a role, whose sessions make no longer ones than an hour"
             yield advised(path_of("storages", name, "sts", "duration_seconds"), problem)
+
+
+def _naming_their_owner(settings: Settings) -> Iterator[Diagnosis]:
+    """Say of which stores a session tells more than it may, as far as the settings give them away."""
+    for name, binding in settings.storages.items():
+        if binding.sts.role and not binding.sts.policy_denies_sts:
+            problem = (
+                "MinIO takes uploads under any access key that exists, without its secret (GHSA-9c4q-hq6p-c237), and"
+                " its sessions name the key that they were made with: use `vend: issued`"
+            )
+            yield advised(path_of("storages", name, "sts", "policy_denies_sts"), problem)
 
 
 def _listed(words: list[str]) -> str:

@@ -35,9 +35,9 @@ class StsSettings(msgspec.Struct, frozen=True):
     """What the role's trust policy asks for, where it belongs to another account."""
     duration_seconds: Annotated[int, Meta(ge=900, le=43_200)] = CHAINED_SECONDS
     """How long a session lasts; an hour at most where the storage's own credentials are a session themselves."""
-    never_beyond_token: bool = False
+    never_beyond_token: bool = True
     """Let no session outlive the token of the caller that it is for. Callers whose token ends within 15 minutes are
-    refused then."""
+    refused then: no service makes a shorter session. `false` is for issuers of shorter tokens."""
     region: Annotated[str, Meta(pattern=r"^([a-z0-9]+(-[a-z0-9]+)*)?$")] = ""
     """Of the session service. Default: where AWS' own tools find it, else the storage's."""
     endpoint: str = ""

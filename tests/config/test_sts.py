@@ -29,9 +29,9 @@ storages: {lake: {credentials: role, hosts: [aws], sts: {%s}}}
         ("", []),
         (f"role: '{ROLE}'", []),
         (f"role: '{ROLE}', endpoint: 'http://127.0.0.1:8333', duration_seconds: 900, tags: {{a: '{{principal}}'}}", []),
-        (f"role: '{ROLE}', web_identity_token_file: t, never_beyond_token: true", []),
+        (f"role: '{ROLE}', web_identity_token_file: t, never_beyond_token: false", []),
         ("external_id: xx", ["external_id: has no effect without storages.lake.sts.role"]),
-        ("never_beyond_token: true", ["never_beyond_token: has no effect without storages.lake.sts.role"]),
+        ("never_beyond_token: false", ["never_beyond_token: has no effect without storages.lake.sts.role"]),
         (
             f"role: '{ROLE}', endpoint: 'http://sts.example'",
             ["endpoint: 'http://sts.example' is no https URL of a host alone; http is for loopback only"],
@@ -84,4 +84,16 @@ def test_a_session_that_is_cut_short_is_told_of(tmp_path: Path) -> None:
 
     assert told(f"role: '{ROLE}', duration_seconds: 7200") == ["storages.lake.sts.duration_seconds"]
     assert told(f"role: '{ROLE}', duration_seconds: 7200, web_identity_token_file: t") == []
+    assert told(f"role: '{ROLE}'") == []
+
+
+def test_a_store_whose_sessions_name_its_owner_is_told_of(tmp_path: Path) -> None:
+    """A reader of one table could write all of them, by a fault of the store that no session policy closes."""
+    file = tmp_path / "s.yaml"
+
+    def told(sts: str) -> list[str]:
+        file.write_text(STORAGE % sts)
+        return [found.where[1] for found in advice(load_settings(file, {})) if "GHSA-9c4q-hq6p-c237" in found.what]
+
+    assert told(f"role: '{ROLE}', policy_denies_sts: false") == ["storages.lake.sts.policy_denies_sts"]
     assert told(f"role: '{ROLE}'") == []

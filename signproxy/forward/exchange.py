@@ -70,6 +70,7 @@ class Exchange:
         "_seconds",
         "_times",
         "early",
+        "is_last",
         "most",
     )
 
@@ -89,6 +90,8 @@ class Exchange:
         """Bytes that the body may have, where its length was not announced."""
         self.early = False
         """Whether the store answered before it had the whole body: neither connection can be used again."""
+        self.is_last = False
+        """Whether no other request may follow on the connection to the store."""
         # A client that goes away frees the store from its request at once, wherever that is.
         client.watchers.append(self._client_lost)
 
@@ -202,7 +205,7 @@ class Exchange:
         channel, self._channel = self._channel, None
         if channel is None:
             return
-        if reusable and not self.early:
+        if reusable and not (self.early or self.is_last):
             self._pool.give_back(self._address, channel)
         else:
             channel.abort()

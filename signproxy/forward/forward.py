@@ -181,6 +181,9 @@ class Forwarder:
 
         if transfer.body is _CHUNKED:
             exchange.most = self._most + SMALL_FRAMED
+            # versitygw may stop where S3's own chunks end, and take the end of those around them for the next request:
+            # its answer to that would be another caller's.
+            exchange.is_last = True
         return await exchange.upload(sign(self._clock()), body, outgoing, transfer.inspect, answer.invite)
 
     async def _read(

@@ -198,6 +198,20 @@ async def test_a_body_of_unknown_length_goes_in_chunks_where_the_store_takes_the
 
 
 @pytest.mark.parametrize("chunked", (False, True))
+async def test_no_request_follows_one_in_chunks_on_a_connection_to_the_store(chunked: bool) -> None:
+    """versitygw may take the end of the chunks for the next request: that one's caller would get the answer to it."""
+    body = b"x" * 300_000
+    async with (
+        Upstream(serve) as store,
+        serving_rig(Rig(storage(store.port, accepts_chunked_transfer=True))) as rig,
+        connected(rig) as client,
+    ):
+        for _ in range(2):
+            assert b" 200 " in await put(client, f"x-amz-content-sha256: {sha(body)}\r\n", body, chunked=chunked)
+        assert store.connections == (2 if chunked else 1)
+
+
+@pytest.mark.parametrize("chunked", (False, True))
 async def test_a_body_beyond_the_limit_is_refused(chunked: bool) -> None:
     """One upload could fill the store."""
     rig = Rig(storage(0, accepts_chunked_transfer=True))
@@ -339,7 +353,9 @@ async def test_chunks_arrive_as_the_store_can_take_them(body: bytes, chunked: bo
             rig.story = story(framed)
             for _ in range(2):
                 assert b" 200 " in await put(client, framed.headers, framed.body, chunked=chunked)
-            assert store.connections == 1
+            # None follows what went in chunks of its own.
+            in_chunks = b"transfer-encoding" in store.requests[0].head.lower()
+            assert store.connections == (2 if in_chunks else 1)
             payload = rig.outcomes[0].payload
         received = verified(store.requests[0])
         assert b"chunk-signature" not in received.body
@@ -393,8 +409,8 @@ async def test_an_answer_at_the_end_of_the_chunks_counts_once_the_message_has_en
                 await asyncio.sleep(0.05)
                 await client.send(b"0\r\n\r\n")
                 assert (await client.answer())[0].startswith(b"HTTP/1.1 200")
-        # Both have read all of the message, so the connection is good for the next.
-        assert store.connections == 1
+        # A store that reads no further than the chunks of S3 would take the rest for the next request.
+        assert store.connections == 2
 
 
 @SIZES

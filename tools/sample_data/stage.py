@@ -106,7 +106,7 @@ class Stage:
 
     def grant(self, person: Principal, *securables: str, age: float = 200, writes: bool = False) -> list[Grant]:
         """Give a principal the rights to read, some days before the end of the month."""
-        privileges = [READ] if person.way == "vend" else [READ, SIGN]
+        privileges = [READ, SIGN]
         if writes:
             privileges.append(WRITE)
         at = int(self.world.end - age * DAY)

@@ -199,7 +199,7 @@ async def test_a_body_of_unknown_length_goes_in_chunks_where_the_store_takes_the
 
 @pytest.mark.parametrize("chunked", (False, True))
 async def test_no_request_follows_one_in_chunks_on_a_connection_to_the_store(chunked: bool) -> None:
-    """versitygw may take the end of the chunks for the next request: that one's caller would get the answer to it."""
+    """Versitygw may take the end of the chunks for the next request: that one's caller would get the answer to it."""
     body = b"x" * 300_000
     async with (
         Upstream(serve) as store,

@@ -26,6 +26,7 @@ from signproxy.gate.request import AskedFor
 from signproxy.gate.vendable import Vendable
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NAMESPACE_SEPARATOR, NamedTable, Subject
+from signproxy.vending.scope import KnownPlaces
 from signproxy.vending.vending import RENEWED_SECONDS, Vending
 
 _QUERY = re.compile(r"[!\"$-~]{0,16384}")
@@ -43,6 +44,8 @@ class VendRooms(NamedTuple):
     vending: Vending
     for_upstream: bool
     """Whether a key holds its caller's own token, for an upstream."""
+    known: KnownPlaces
+    """The places of the tables that upstreams told of."""
 
 
 class VendWay(ApiWay):

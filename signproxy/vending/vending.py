@@ -63,6 +63,9 @@ class Vended(NamedTuple):
     handed: HandedOut
     seconds: float
     """How long they live."""
+    keys: VendedKeys
+    store: StoreAddress
+    """Where they are good."""
 
 
 class Vending(NamedTuple):
@@ -96,7 +99,7 @@ class Vending(NamedTuple):
         seconds = keys.expires_at - now
         if seconds < RENEWED_SECONDS:
             credential = without_refresh(credential)
-        return Vended(credential, _handed(keys, table, access, kind), seconds)
+        return Vended(credential, _handed(keys, table, access, kind), seconds, keys, store)
 
     def _told(self, keys: VendedKeys, vendable: Vendable, store: StoreAddress) -> StorageCredential:
         pair = KeyPair(keys.access_key_id, keys.secret_access_key, keys.session_token, keys.expires_at)

@@ -41,6 +41,7 @@ class Endpoint(Enum):
     """A catalog call, if it is one: which, its method and path say together."""
     KEYS = "POST", "s3-keys"
     """The second part keeps it from being another name of SIGN."""
+    RESOLVE = "POST", "credentials/resolve"
 
     def __init__(self, method: str, _what: str = "") -> None:
         self.method = method
@@ -49,6 +50,7 @@ class Endpoint(Enum):
 ROUTES = (
     ("v1/config", Endpoint.CONFIG),
     ("v1/s3-keys", Endpoint.KEYS),
+    ("v1/credentials/resolve", Endpoint.RESOLVE),
     ("v1/aws/s3/sign", Endpoint.SIGN),
     ("s3-sign/v1/namespaces/{namespace}/tables/{table}", Endpoint.SIGN),
     ("s3-sign/v1/{prefix}/namespaces/{namespace}/tables/{table}", Endpoint.SIGN),
@@ -56,6 +58,7 @@ ROUTES = (
     ("v1/{prefix}/namespaces/{namespace}/tables/{table}/sign", Endpoint.SIGN),
     ("{prefix}/v1/aws/s3/sign", Endpoint.SIGN),
     ("{prefix}/v1/s3-keys", Endpoint.KEYS),
+    ("{prefix}/v1/credentials/resolve", Endpoint.RESOLVE),
 )
 """Every route below a mount but catalog calls, which are the rest of `v1/`: `CallKind` has those.
 

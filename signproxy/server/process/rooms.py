@@ -114,7 +114,7 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
         ),
         ConfigRooms(gate, authenticator, facade, settings.advertised_url, settings.s3.client_url),
         None if keys is None else KeyRooms(gate, authenticator, keys, facade is not None),
-        VendRooms(gate, authenticator, vending, facade is not None),
+        VendRooms(gate, authenticator, vending, facade is not None, process.catalogs.learned),
     )
     s3 = None if process.s3 is None else process.s3.rooms(generation, keys, seals, gate)
     return Rooms(generation, api, s3)

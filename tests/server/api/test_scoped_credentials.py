@@ -90,6 +90,7 @@ CALLS = {
 OWN = {
     "v1/config": Reach.CATALOG,
     "v1/s3-keys": Reach.TABLE,
+    "v1/credentials/resolve": Reach.TABLE,
     "v1/aws/s3/sign": Reach.TABLE,
     "s3-sign/v1/namespaces/{namespace}/tables/{table}": Reach.TABLE,
     "s3-sign/v1/{prefix}/namespaces/{namespace}/tables/{table}": Reach.TABLE,
@@ -97,6 +98,7 @@ OWN = {
     "v1/{prefix}/namespaces/{namespace}/tables/{table}/sign": Reach.TABLE,
     "{prefix}/v1/aws/s3/sign": Reach.TABLE,
     "{prefix}/v1/s3-keys": Reach.TABLE,
+    "{prefix}/v1/credentials/resolve": Reach.TABLE,
 }
 BODIES = {
     CallKind.CREATE_NAMESPACE: {"namespace": ["ns", "t1"]},
@@ -198,6 +200,8 @@ def _message(name: str) -> dict[str, object]:
 def _own_body(endpoint: Endpoint, name: str) -> object:
     if endpoint is Endpoint.SIGN:
         return _message(name)
+    if endpoint is Endpoint.RESOLVE:
+        return {"bucket": "lakehouse", "path": f"{name}/f", "mode": "READ"}
     return {"catalog": "lake", "namespace": "ns", "table": name} if endpoint is Endpoint.KEYS else None
 
 

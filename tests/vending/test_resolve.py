@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from datetime import datetime
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from signproxy.errors import Reason, Refused
 from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
 from signproxy.vending.resolve_way import MAX_RESOLVE_REQUEST, RENEW_SECONDS, read_resolve_request
+from tests.catalog.scripted import Asked, Line, answer, error
+from tests.facade.front import Front, front, loaded
 from tests.product import token_of
-from tests.vending.rig import BOTH, LISTENER, POLICY, RESOLVE, U1, Vended, vending
+from tests.vending.rig import BOTH, LISTENER, POLICY, RESOLVE, U1, U2, Vended, vending
 from tests.vending.test_keys import Mint, minting
 
 FILE = "/wh/t1/data/f.parquet"
@@ -304,3 +307,32 @@ def test_a_path_is_a_key_or_refused(path: str) -> None:
         return
     assert found.key == path.removeprefix("/").removesuffix("/") + "/"
     assert not {"", ".", ".."} & {segment.strip() for segment in found.key[:-1].split("/")}
+
+
+async def _learned(product: Front, path: str, mode: str = "READ", who: str = "writer") -> tuple[int, str]:
+    asked = {"bucket": "lakehouse", "path": path, "mode": mode}
+    found = await product.ask("POST", "/v1/credentials/resolve", body=asked, who=who)
+    return found.status, product.events()[-1].reason
+
+
+async def _catalog(asked: Asked, _line: Line) -> bytes:
+    await asyncio.sleep(0)
+    name = asked.path.rpartition("/")[2]
+    if asked.method == "DELETE":
+        return answer(204)
+    return loaded(name, uuid=U1 if name == "t1" else U2) if name in ("t1", "t2") else error(404, "NoSuchTableException")
+
+
+async def test_a_table_of_an_upstream_is_found_while_it_is_known() -> None:
+    """Keys would be handed out for a place that is another table's by now, or never was one."""
+    async with front(vends=BOTH) as product:
+        product.upstream.script = _catalog
+        assert await _learned(product, "t1/data/f") == (403, "location_unowned")
+        assert (await product.load()).status == 200
+        for mode in ("READ", "WRITE"):
+            assert await _learned(product, "t1/data/f", mode) == (200, "allowed")
+        assert await _learned(product, "t10/f") == (403, "location_unowned")
+        assert (await product.ask("DELETE", "/v1/lake/namespaces/ns/tables/t1")).status == 204
+        # The caller that dropped it may delete its files for a while, and gets no keys for that.
+        status, reason = await _learned(product, "t1/data/f", "WRITE")
+        assert (status, reason in ("table_unknown", "location_unowned")) == (403, True)

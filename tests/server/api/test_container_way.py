@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -231,3 +232,50 @@ async def test_the_keys_themselves_ask_for_no_others(serve_product: ServeProduct
     _, _, told = await product.asks()
     for part in ("Token", "AccessKeyId", "SecretAccessKey"):
         assert (await product.asks(authorization=told[part]))[0] == 401
+
+
+@pytest.mark.parametrize(("who", "status"), (("writer", 200), ("nobody", 403), ("stranger", 403), ("half", 403)))
+async def test_who_may_nothing_in_the_catalog_of_a_profile_gets_no_keys(
+    who: str, status: int, serve_product: ServeProduct
+) -> None:
+    """After a revoke an SDK would go on with keys that open nothing, and its user look for the fault in them."""
+    product = await serve_product(Container())
+    found, _, told = await product.asks(authorization=token_of(who))
+    assert found == status
+    if status == 403:
+        assert told["message"] == "Insufficient privileges"
+        assert product.events()[0].reason == "principal_unknown"
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    (
+        "GET http://attacker.example/v1/aws/container-credentials/all HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        "GET http://127.0.0.1/v1/aws/container-credentials/all HTTP/1.1\r\nHost: attacker.example\r\n",
+        "GET /v1/aws/container-credentials/all HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: attacker.example\r\n",
+        "GET /v1/aws/container-credentials/all HTTP/1.1\r\nHost: 127.0.0.1, attacker.example\r\n",
+        "GET /v1/aws/container-credentials/all HTTP/1.1\r\nHost:\r\n",
+        "GET /v1/aws/container-credentials/all HTTP/1.0\r\n",
+        "GET /v1/aws/container-credentials/all?host=127.0.0.1 HTTP/1.0\r\n",
+        "OPTIONS /v1/aws/container-credentials/all HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\n",
+    ),
+)
+async def test_a_request_that_names_another_host_is_answered_with_no_key(
+    request_line: str, serve_product: ServeProduct
+) -> None:
+    """A page whose name leads to loopback would read the keys, by whichever spelling of a request."""
+    product = await serve_product(Container())
+    url = product.client.make_url("/")
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(f"{request_line}Authorization: {token_of('reader')}\r\nConnection: close\r\n\r\n".encode())
+    async with asyncio.timeout(20):
+        answer = await reader.read()
+    writer.close()
+    assert answer.split(b" ")[1][:1] == b"4"
+    assert b"AccessKeyId" not in answer
+
+
+async def test_the_body_of_a_request_is_not_waited_for(serve_product: ServeProduct) -> None:
+    """A caller would have the server keep what it never reads."""
+    product = await serve_product(Container())
+    assert (await product.asks(body=b"x" * 1_000_000))[0] == 200

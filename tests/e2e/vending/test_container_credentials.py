@@ -19,6 +19,7 @@ from tests.e2e.conftest import Shelf
 from tests.e2e.forward import install
 from tests.e2e.forward.commands import COMMAND_TIMEOUT
 from tests.e2e.forward.door import CATALOG, Door, run_door, storage_of, table_policy
+from tests.e2e.forward.foreign import install as foreign
 from tests.e2e.matrix import Matrix, Outcome, Row
 from tests.e2e.stores import VERSITYGW, RunningStore
 from tests.e2e.stores.direct import Owner
@@ -78,7 +79,6 @@ class Rig(NamedTuple):
             "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token),
         }
         env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", **(keys or container)}
-        python = install.commands() / "python" if client == "botocore" else install.readers()
         asked = {
             "client": client,
             "origin": f"http://127.0.0.1:{self.door.port}",
@@ -91,7 +91,7 @@ class Rig(NamedTuple):
             "next_token": self.token(seconds),
         }
         done = subprocess.run(
-            (str(python), str(DRIVER)),
+            _command(client),
             input=json.dumps(asked).encode(),
             cwd=home,
             env=env,
@@ -140,6 +140,13 @@ def _issued(rig: Rig, before: int) -> list[dict[str, Any]]:
     return [event for event in events if event["kind"] == "issue"]
 
 
+def _command(client: str) -> tuple[str, ...]:
+    if client == "java":
+        return foreign.java_driver(DRIVER.with_name("ContainerDriver.java"))
+    python = install.commands() / "python" if client == "botocore" else install.readers()
+    return str(python), str(DRIVER)
+
+
 def _variables(told: Mapping[str, str]) -> dict[str, str]:
     return {
         "AWS_ACCESS_KEY_ID": told["access-key-id"],
@@ -182,6 +189,18 @@ def test_botocore_gets_its_keys_by_itself(rig: Rig, matrix: Matrix, tmp_path: Pa
         _row(rig, "boto3", install.BOTO3_VERSION, "a table without a grant")._replace(outcome=Outcome.REFUSED)
     ):
         assert {told["closed: get_object"], told["closed: put_object"]} == {"AccessDenied"}
+
+
+def test_the_sdk_for_java_gets_its_keys_by_itself(rig: Rig, matrix: Matrix, tmp_path: Path) -> None:
+    """S3A, Spark and whatever else runs in a JVM have this provider in their chain."""
+    before = len(rig.door.served.events())
+    told = rig.run("java", tmp_path / "home")
+    row = _row(rig, "AWS SDK for Java v2", foreign.JAVA_VERSION, "read and write")
+    with matrix.row(row):
+        assert told["read and write"] == 1
+        assert len(_issued(rig, before)) == 1
+    with matrix.row(row._replace(operation="a table without a grant", outcome=Outcome.REFUSED)):
+        assert told["closed"] == "AccessDenied"
 
 
 def test_botocore_renews_its_keys_in_the_middle_of_a_job(rig: Rig, matrix: Matrix, tmp_path: Path) -> None:

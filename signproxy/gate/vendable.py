@@ -60,6 +60,15 @@ class VendGate:
         """
         state = self._state()
         catalog = _offering(state, subject, asked)
+        held = subject.caller.scope
+        if held is not None:
+            # Before an upstream is asked for another table, in the name of the caller that the scope is to keep away.
+            table = NamedTable(held.namespace, held.name)
+            own = self._judge(state, catalog, subject, table, asked.bearer, wanted)
+            if not isinstance(own, Vendable):
+                return own
+            if not _holds(own.table, path):
+                raise Refused(Reason.NOT_IN_SCOPE, f"{_shown(path)} is not in {str(own.table.id)!r}")
         owners = self._owners(catalog, subject, path, asked.bearer)
         if isinstance(owners, Deny):
             raise Denied(owners, catalog.name)
@@ -74,7 +83,7 @@ class VendGate:
         target = NamedTable(owner.namespace, owner.name)
         found = self._judge(state, catalog, subject, target, asked.bearer, wanted)
         # The table of the name may be another one than was found: what was dropped keeps its place for a while.
-        if isinstance(found, Vendable) and not any(place.holds(path.bucket, path.key) for place in found.table.places):
+        if isinstance(found, Vendable) and not _holds(found.table, path):
             raise Refused(Reason.LOCATION_UNOWNED, f"{_shown(path)} is not in {str(found.table.id)!r} any more")
         return found
 
@@ -140,6 +149,10 @@ def _offering(state: PolicyState, subject: Subject, asked: AskedFor) -> Catalog:
         detail = f"principal {subject.caller.name!r} is offered no vended credentials in {catalog.name!r}"
         raise Denied(Deny(Reason.DELEGATION_REFUSED, detail), catalog.name)
     return catalog
+
+
+def _holds(table: Table, path: ObjectRef) -> bool:
+    return any(place.holds(path.bucket, path.key) for place in table.places)
 
 
 def _shown(path: ObjectRef) -> str:

@@ -336,3 +336,19 @@ async def test_a_table_of_an_upstream_is_found_while_it_is_known() -> None:
         # The caller that dropped it may delete its files for a while, and gets no keys for that.
         status, reason = await _learned(product, "t1/data/f", "WRITE")
         assert (status, reason in ("table_unknown", "location_unowned")) == (403, True)
+
+
+async def test_a_tables_token_has_no_upstream_asked_for_another_table() -> None:
+    """What its holder may ask of the upstream, in its owner's name, would be all that the owner may."""
+    async with front(table_tokens=True, vends=BOTH) as product:
+        product.upstream.script = _catalog
+        token = (await product.load()).body["config"]["token"]
+        # Known, and not yet asked for in the name of the token's owner.
+        assert (await product.load("t2", who="reader")).status == 200
+        asked = len(product.upstream.asked)
+        for name, status in (("t2", 403), ("t1", 200)):
+            content = {"bucket": "lakehouse", "path": f"{name}/f", "mode": "READ"}
+            found = await product.ask("POST", "/v1/credentials/resolve", token=token, body=content)
+            assert found.status == status, product.events()[-1].reason
+        assert product.events()[-2].reason == "not_in_scope"
+        assert not [each.path for each in product.upstream.asked[asked:] if "t2" in each.path]

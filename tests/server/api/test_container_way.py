@@ -9,12 +9,15 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from yarl import URL
 
 from signproxy.answers.api_way import Message
 from signproxy.audit.event import Kind
-from signproxy.config.container import ContainerProfile, ProfileAccess
+from signproxy.config.container import ContainerProfile, ContainerSettings, ProfileAccess
+from signproxy.config.s3 import S3Identity, S3Settings
+from signproxy.config.settings import Settings
 from signproxy.errors import Reason, Refused
 from signproxy.gate.request import CatalogAddress, arrived
 from signproxy.identity.emulated import EmulatedKeys
@@ -279,3 +282,16 @@ async def test_the_body_of_a_request_is_not_waited_for(serve_product: ServeProdu
     """A caller would have the server keep what it never reads."""
     product = await serve_product(Container())
     assert (await product.asks(body=b"x" * 1_000_000))[0] == 200
+
+
+async def test_a_profile_takes_effect_with_a_reload(serve_product: ServeProduct) -> None:
+    """One that is taken out would be served until the next restart."""
+    settings = Settings(s3=S3Settings(enabled=True, identities=(S3Identity.EMULATED,)))
+    product = await serve_product(Product(settings=settings))
+    sent = {"Authorization": token_of("reader")}
+    for profiles, status in (({}, 404), (PROFILES, 200), ({}, 404)):
+        changed = msgspec.structs.replace(settings, container_credentials=ContainerSettings(profiles))
+        product.generation = msgspec.structs.replace(product.generation, settings=changed)
+        product.assemble()
+        async with product.client.get(f"{PATH}/all", headers=sent) as found:
+            assert found.status == status

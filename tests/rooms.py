@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from signproxy.audit.trail import AuditTrail
+from signproxy.config.container import ContainerProfile
 from signproxy.config.settings import Settings
 from signproxy.config.storage import StorageBinding
 from signproxy.credentials.credentials import Credentials
@@ -126,10 +128,12 @@ class Assembled:
         """Tell clients how to configure themselves by other rooms than those that the settings ask for."""
         self._answer_by(config=self.house.rooms.api.config._replace(**rooms))
 
-    def issue_by(self, keys: EmulatedKeys) -> None:
-        """Issue keys, which the settings do not ask for."""
+    def issue_by(self, keys: EmulatedKeys, profiles: Mapping[str, ContainerProfile] | None = None) -> None:
+        """Issue keys, which the settings do not ask for, and those of profiles."""
         for_upstream = self.house.rooms.api.config.facade is not None
-        self._answer_by(keys=KeyRooms(self.house.rooms.api.gate, self.authenticator, keys, for_upstream))
+        self._answer_by(
+            keys=KeyRooms(self.house.rooms.api.gate, self.authenticator, keys, for_upstream, profiles or {})
+        )
 
     def _answer_by(self, **rooms: Any) -> None:
         served = self.house.rooms

@@ -63,12 +63,16 @@ class ApiWay(BearerWay, ABC):
     def refuse(self, refused: Refused, judgement: Judgement) -> Reply:
         """Tell the caller; one that asks too much, or is not known, may have to wait for it."""
         reason = self.refused_for = refused.reason
-        reply = refusal(refused, self.request.request_id)
+        reply = self.told(refused)
         if judgement.subject is None:
             reply.hold = self.limits.stranger(perf_counter_ns())
         elif reason in FOR_TOO_MUCH:
             reply.hold = self.limits.callers.penalty()
         return self.finish(reply)
+
+    def told(self, refused: Refused) -> Reply:
+        """Return a refusal as the clients of the way read it."""
+        return refusal(refused, self.request.request_id)
 
     def finish(self, reply: Reply) -> Reply:
         """Return an answer as it goes out: late, where its request came early."""

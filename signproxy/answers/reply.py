@@ -135,8 +135,11 @@ def lines_of(headers: Iterable[tuple[str, str]], request_id: str, cache: str = N
     return f"{''.join(f'{name}: {value}' + _END for name, value in headers)}{cache}X-Request-ID: {request_id}\r\n"
 
 
-def refusal(refused: Refused, request_id: str) -> Reply:
-    """Return the error of a refusal: what the caller may know, never the operator's detail."""
+def refusal(refused: Refused, request_id: str, form: object = None) -> Reply:
+    """Return the error of a refusal: what the caller may know, never the operator's detail.
+
+    `form` is the error as a client reads it that is none of Iceberg's.
+    """
     reason, spec = refused.reason, refused.reason.value
     message = refused.words if isinstance(refused, Worded) else spec.message
     error = {"message": message, "type": spec.type, "code": spec.status, "request_id": request_id}
@@ -145,7 +148,7 @@ def refusal(refused: Refused, request_id: str) -> Reply:
         lines += 'WWW-Authenticate: Bearer realm="signproxy"\r\n'
     # What is left of an oversized or late body is not read, so the connection cannot go on.
     close = reason in (Reason.BODY_TOO_LARGE, Reason.BODY_TIMEOUT)
-    return Reply(spec.status, lines, _encode({"error": error}), close=close)
+    return Reply(spec.status, lines, _encode({"error": error} if form is None else form), close=close)
 
 
 def not_http() -> Reply:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from signproxy.config.addresses import WILDCARDS, is_loopback, plain_url
+from signproxy.config.container import container_faults
 from signproxy.config.identity import IssuerSettings
 from signproxy.config.s3 import S3Identity, S3Settings
 from signproxy.config.s3_checks import in_flight_faults, s3_faults
@@ -35,6 +36,7 @@ def contradictions_in(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.sightings.file and not settings.context.secret_files:
         yield "sightings.file", "needs context.secret_files: sealed with a secret that ends with the process it is lost"
     yield from s3_faults(settings)
+    yield from container_faults(settings)
 
 
 def _audit(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from signproxy.telemetry.neutralise import neutralise
 Section = TypeVar("Section", bound=msgspec.Struct)
 
 RELOADABLE = tuple(
-    "admin.role admin.tls context credentials drain identity limits listen.tls policy public_url "
+    "admin.role admin.tls container_credentials context credentials drain identity limits listen.tls policy public_url "
     "s3.base_domains s3.identities s3.keys s3.limits s3.pod s3.public_url s3.steer s3.tls s3.upstream signing storages "
     "upstreams".split()
 )

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from signproxy.config.addresses import advertised_url
+from signproxy.config.container import ContainerSettings
 from signproxy.config.fields import (
     AllowRemote,
     FileName,
@@ -274,6 +275,7 @@ class Settings(msgspec.Struct, frozen=True):
     """The Iceberg REST catalog behind each catalog of the policy that has `tables: upstream`."""
     sightings: SightingsSettings = SightingsSettings()
     signing: SigningSettings = SigningSettings()
+    container_credentials: ContainerSettings = ContainerSettings()
     context: ContextSettings = ContextSettings()
     audit: AuditSettings = AuditSettings()
     drain: DrainSettings = DrainSettings()

@@ -174,7 +174,7 @@ class CallAnswers(NamedTuple):
             vendable = await find_vendable(self.gate, subject, asked, facts.uuid)
             event_id, now = asking.request.event_id, time.time()
             vended = await self.vending.vend(vendable, asking.account, subject.caller, asking.bearer, event_id, now)
-            check_unchanged(self.gate, subject, asked, vendable)
+            check_unchanged(self.gate, vendable, lambda: self.gate.vend.judge(subject, asked))
         except Refused as refused:
             if asking.effect is Effect.NONE and refused.reason.status not in _KEYLESS:
                 raise

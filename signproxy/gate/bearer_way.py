@@ -84,7 +84,7 @@ class BearerWay:
             if subject is not None:
                 self.bearer = head.bearer
                 return subject
-        token = read_bearer(self.message.headers.get("Authorization"))
+        token = self.shown()
         found = self.rooms.authenticator.authenticate(token)
         if not isinstance(found, Principal):
             # Not remembered: what these rooms find out need not hold for those that are in force by then.
@@ -93,6 +93,10 @@ class BearerWay:
         if head is not None:
             head.known, head.bearer = known, self.bearer
         return known.subject
+
+    def shown(self) -> str:
+        """Return the token that the request shows. Raise Refused."""
+        return read_bearer(self.message.headers.get("Authorization"))
 
     def _found(self, principal: Principal, token: str) -> Known:
         if self.rooms.for_upstream:

@@ -92,13 +92,23 @@ class PodIdentity(NamedTuple):
         elif self.uids:
             raise Refused(Reason.PEER_REFUSED, "users are listed, and TCP does not tell whose process it is")
         else:
-            hosts = [value for name, value in headers if name == "host"]
-            if len(hosts) != 1 or not _LOOPBACK_NAME.fullmatch(hosts[0]):
-                raise Refused(Reason.HOST_UNKNOWN, f"Host {', '.join(hosts)!r} is no name of loopback")
-        for name, _ in headers:
-            if name in _BROWSER:
-                raise Refused(Reason.BROWSER_REFUSED, f"the header {name}")
-            if name in _HANDED_ON:
-                raise Refused(Reason.PEER_REFUSED, f"handed on by a proxy, which the header {name} tells of")
+            check_loopback_name(headers)
+        check_direct(headers)
         token = self.token.current()
         return self.authenticate(token), token
+
+
+def check_loopback_name(headers: Sequence[tuple[str, str]]) -> None:
+    """Refuse a request that was not sent to a name of loopback; names of headers are in lower case. Raise Refused."""
+    hosts = [value for name, value in headers if name == "host"]
+    if len(hosts) != 1 or not _LOOPBACK_NAME.fullmatch(hosts[0]):
+        raise Refused(Reason.HOST_UNKNOWN, f"Host {', '.join(hosts)!r} is no name of loopback")
+
+
+def check_direct(headers: Sequence[tuple[str, str]]) -> None:
+    """Refuse a request of a browser, and one that a proxy handed on. Raise Refused."""
+    for name, _ in headers:
+        if name in _BROWSER:
+            raise Refused(Reason.BROWSER_REFUSED, f"the header {name}")
+        if name in _HANDED_ON:
+            raise Refused(Reason.PEER_REFUSED, f"handed on by a proxy, which the header {name} tells of")

@@ -31,12 +31,23 @@ class KeysAllowed(NamedTuple):
     """The level that holds for the subject: open for a protected table of which it may read and write all metadata."""
 
 
-def decide_keys(
-    state: PolicyState, catalog: Catalog, subject: Subject, table: Table, standing: Standing | None = None
-) -> KeysAllowed | Deny:
-    """Return what keys for a table may do; the refusal of a subject that may not even read it.
+_WRITING = SIGN_S3_WRITE_REQUEST, Ceiling.NONE
+_READING = SIGN_S3_READ_REQUEST, Ceiling.READ_ONLY
+_TRIED = {None: (_WRITING, _READING), Ceiling.NONE: (_WRITING,), Ceiling.READ_ONLY: (_READING,)}
 
-    A subject that may write gets keys that write; every other reader gets keys that only read.
+
+def decide_keys(
+    state: PolicyState,
+    catalog: Catalog,
+    subject: Subject,
+    table: Table,
+    standing: Standing | None = None,
+    wanted: Ceiling | None = None,
+) -> KeysAllowed | Deny:
+    """Return what keys for a table may do; the refusal of a subject that may not have them.
+
+    Where no ceiling is wanted, a subject that may write gets keys that write; every other reader gets keys that only
+    read. With one, the keys have this ceiling or are refused.
     """
     rights = state.rights(subject.effective, catalog)
     if rights is None:
@@ -44,7 +55,7 @@ def decide_keys(
             return Deny(Reason.PRINCIPAL_UNKNOWN, f"principal {subject.effective.name!r}", table.id)
         rights = NO_RIGHTS
     owners, denial = (table,), None
-    for need, ceiling in ((SIGN_S3_WRITE_REQUEST, Ceiling.NONE), (SIGN_S3_READ_REQUEST, Ceiling.READ_ONLY)):
+    for need, ceiling in _TRIED[wanted]:
         denial = unprivileged(catalog, subject, rights, owners, need, standing)
         if denial is None:
             if standing is not None:

@@ -27,7 +27,8 @@ from signproxy.gate.vendable import Vendable
 from signproxy.gate.work import Account
 from signproxy.identity.authenticator import Authenticator
 from signproxy.model import NAMESPACE_SEPARATOR, NamedTable, Subject
-from signproxy.vending.vending import RENEWED_SECONDS, Vending, check_unchanged
+from signproxy.vending.scope import KnownPlaces
+from signproxy.vending.vending import Vending, check_renewable, check_unchanged
 
 _QUERY = re.compile(r"[!\"$-~]{0,16384}")
 _PLAN = "planId"
@@ -44,6 +45,8 @@ class VendRooms(NamedTuple):
     vending: Vending
     for_upstream: bool
     """Whether a key holds its caller's own token, for an upstream."""
+    known: KnownPlaces
+    """The places of the tables that upstreams told of."""
 
 
 class VendWay(ApiWay):
@@ -95,11 +98,9 @@ class VendWay(ApiWay):
             request.event_id,
             time.time(),
         )
-        check_unchanged(self.rooms.gate, subject, judgement.asked, self._vendable)
-        if vended.seconds < RENEWED_SECONDS:
-            of_token = subject.caller.expires_at - time.time() < RENEWED_SECONDS
-            reason = Reason.TOKEN_ENDS_SOON if of_token else Reason.SESSIONS_UNAVAILABLE
-            raise Refused(reason, f"its keys would end in {vended.seconds:.0f} s")
+        gate = self.rooms.gate
+        check_unchanged(gate, self._vendable, lambda: gate.vend.judge(subject, judgement.asked))
+        check_renewable(vended, subject)
         outcome.vended = vended.handed
         reply = answer(CredentialsAnswer((vended.credential,)), request.request_id, NO_STORE)
         reply.known = True

@@ -6,7 +6,8 @@ needs nothing for them, and a revoke bites at once. What a store's STS makes is 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -66,6 +67,9 @@ class Vended(NamedTuple):
     handed: HandedOut
     seconds: float
     """How long they live."""
+    keys: VendedKeys
+    store: StoreAddress
+    """Where they are good."""
 
 
 class Vending(NamedTuple):
@@ -114,7 +118,7 @@ class Vending(NamedTuple):
         seconds = keys.expires_at - now
         if seconds < RENEWED_SECONDS:
             credential = without_refresh(credential)
-        return Vended(credential, _handed(keys, table, access, kind), seconds)
+        return Vended(credential, _handed(keys, table, access, kind), seconds, keys, store)
 
     def _told(self, keys: VendedKeys, vendable: Vendable, store: StoreAddress) -> StorageCredential:
         pair = KeyPair(keys.access_key_id, keys.secret_access_key, keys.session_token, keys.expires_at)
@@ -136,17 +140,28 @@ async def find_vendable(gate: Gate, subject: Subject, asked: AskedFor, uuid: str
     raise Refused(Reason.UPSTREAM_UNAVAILABLE, "every answer leads to another question")
 
 
-def check_unchanged(gate: Gate, subject: Subject, asked: AskedFor, vendable: Vendable) -> None:
-    """Refuse keys if something was taken away while they were made: they would outlast a revoke. Raise Refused."""
+def check_unchanged(gate: Gate, vendable: Vendable, judge: Callable[[], Vendable | Awaitable[object]]) -> None:
+    """Refuse keys if something was taken away while they were made: they would outlast a revoke. Raise Refused.
+
+    `judge` judges anew what `vendable` came of.
+    """
     if gate.state is vendable.state:
         return
-    found = gate.vend.judge(subject, asked)
+    found = judge()
     if isinstance(found, Vendable):
         if (*found.keys[1:], found.table.places) == (*vendable.keys[1:], vendable.table.places):
             return
     elif isinstance(found, Coroutine):
         found.close()
     raise Refused(Reason.SESSIONS_UNAVAILABLE, "the policy changed while they were made")
+
+
+def check_renewable(vended: Vended, subject: Subject) -> None:
+    """Refuse keys that a client would renew again and again, because they end so soon. Raise Refused."""
+    if vended.seconds < RENEWED_SECONDS:
+        of_token = subject.caller.expires_at - time.time() < RENEWED_SECONDS
+        reason = Reason.TOKEN_ENDS_SOON if of_token else Reason.SESSIONS_UNAVAILABLE
+        raise Refused(reason, f"its keys would end in {vended.seconds:.0f} s")
 
 
 def _issued(issuing: Issuing, vendable: Vendable, caller: Principal, bearer: str, now: float) -> VendedKeys:

@@ -234,6 +234,7 @@ def test_a_setting_says_when_it_takes_effect(path: str, effect: TakesEffect) -> 
 EVERYTHING: dict[str, Any] = {
     "listen": {"tcp": False, "host": "::1", "port": 1, "allow_remote": True, "socket": "s", "tls": TLS},
     "admin": {"enabled": False, "port": 2, "role": "ops", "tls": TLS},
+    "container_credentials": {"profiles": {"jobs": {"catalog": "lake"}}},
     "s3": {
         "enabled": True,
         "tcp": False,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from signproxy.catalog.upstream_spec import Secret, ServiceToken
+from signproxy.config.container import ContainerProfile
 from signproxy.inventory.learned.sighting import Answered
 from tests.catalog.scripted import Asked, Line, answer, error
 from tests.facade.front import POLICY, SIGN, T1, UUID, Front, by_path, front, loaded, metadata, table
@@ -260,6 +261,21 @@ async def test_no_key_is_issued_for_a_table_that_is_kept_from_its_holder() -> No
         for other in (None, {"catalog": "lake"}, {"catalog": "lake", "namespace": "ns", "table": "t2"}):
             assert (await product.ask("POST", "//v1/s3-keys", body=other)).status == 200
         assert (await product.ask("POST", "//v1/s3-keys", who="reader", body=asked)).status == 200
+
+
+async def test_no_key_of_a_path_or_a_profile_is_issued_for_a_table_that_is_kept_from_its_holder() -> None:
+    """What the upstream keeps from a caller would be asked for by another way."""
+    async with front(vends="remote-signing, vended-credentials") as product:
+        product.issue_by(emulated(product.authenticator), {"t1": ContainerProfile("lake", "ns", "t1")})
+        path = {"bucket": "lakehouse", "path": "t1/data/f", "mode": "READ"}
+        ways = (("POST", "//v1/credentials/resolve", path), ("GET", "//v1/aws/container-credentials/t1", None))
+        product.upstream.script = restricting("writer")
+        await product.load(who="reader")
+        await product.load()
+        for method, route, body in ways:
+            found = await product.ask(method, route, body=body)
+            assert (found.status, product.events()[-1].reason) == (403, "read_restricted"), route
+            assert (await product.ask(method, route, who="reader", body=body)).status == 200, route
 
 
 async def test_a_page_of_a_gateway_does_not_lift_a_restriction() -> None:

@@ -43,6 +43,26 @@ def test_a_subject_that_only_reads_gets_keys_that_only_read() -> None:
     assert told((SIGN, WRITE), Subject(BOB, ALICE)) is Ceiling.READ_ONLY
 
 
+@pytest.mark.parametrize(
+    ("granted", "wanted", "expected"),
+    (
+        ((SIGN, WRITE), Ceiling.READ_ONLY, Ceiling.READ_ONLY),
+        ((SIGN, WRITE), Ceiling.NONE, Ceiling.NONE),
+        ((SIGN, READ), Ceiling.READ_ONLY, Ceiling.READ_ONLY),
+        ((SIGN, READ), Ceiling.NONE, Reason.NO_WRITE_DATA),
+        ((READ,), Ceiling.READ_ONLY, Reason.NO_REMOTE_SIGN),
+    ),
+)
+def test_keys_that_are_wanted_for_something_are_good_for_it_and_for_no_more(
+    granted: tuple[str, ...], wanted: Ceiling, expected: object
+) -> None:
+    """A reader of a path would be given keys that write it, or a writer find out in the middle of its job."""
+    world = World()
+    table = world.table(given=grants(*granted))
+    decision = decide_keys(world.state, world.catalog, Subject.of(ALICE), table, None, wanted)
+    assert (decision.reason if isinstance(decision, Deny) else decision.ceiling) is expected
+
+
 @pytest.mark.parametrize("level", MetadataLevel)
 @pytest.mark.parametrize("granted", ((SIGN, WRITE), (SIGN, WRITE, FULL)))
 def test_metadata_is_as_open_to_keys_as_to_signatures(level: MetadataLevel, granted: tuple[str, ...]) -> None:

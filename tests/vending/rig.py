@@ -25,6 +25,7 @@ POLICY = (
     .replace('location: "s3://data/wh/t1"}', f'location: "s3://data/wh/t1", uuid: {U1}}}')
     .replace("writer, namespace: ns, table: t1,", "writer, namespace: ns,")
 )
+RESOLVE = "/v1/credentials/resolve"
 ISSUED = StorageBinding("store", (), vend=Vend.ISSUED)
 
 
@@ -50,6 +51,13 @@ class Told(NamedTuple):
     def key(self) -> IssuedKey:
         return key_of(self.config)
 
+    @property
+    def resolved(self) -> IssuedKey:
+        """The key of a path."""
+        said = self.body
+        parts = said["access-key-id"], said["secret-access-key"], said["session-token"]
+        return IssuedKey(*parts, said["expiration-ms"] / 1000)
+
 
 def key_of(config: Mapping[str, str]) -> IssuedKey:
     """Return the key that a client takes out of its configuration."""
@@ -70,6 +78,22 @@ class Vended:
         sent = {} if who is None else {"Authorization": f"Bearer {token_of(who)}"}
         where = f"{path or path_of(table)}{query}"
         async with self.product.client.get(where, headers=sent) as found:
+            return Told(found.status, found.headers, json.loads(await found.read()))
+
+    async def resolves(
+        self,
+        path: str,
+        mode: str = "READ",
+        *,
+        bucket: str = "data",
+        who: str | None = "writer",
+        route: str = RESOLVE,
+        body: bytes | None = None,
+    ) -> Told:
+        """Ask for the keys of a path."""
+        sent = {} if who is None else {"Authorization": f"Bearer {token_of(who)}"}
+        content = json.dumps({"bucket": bucket, "path": path, "mode": mode}).encode() if body is None else body
+        async with self.product.client.post(route, headers=sent, data=content) as found:
             return Told(found.status, found.headers, json.loads(await found.read()))
 
     async def uses(self, key: IssuedKey, method: str, key_path: str, body: bytes | None = None) -> Answer:

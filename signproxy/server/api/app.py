@@ -31,11 +31,14 @@ from signproxy.gate.recorder import Recorder
 from signproxy.gate.request import AskedFor, CatalogAddress, Request, arrived
 from signproxy.model import Subject
 from signproxy.server.api.connection import connection_of
+from signproxy.server.api.container_way import ContainerWay
 from signproxy.server.api.key_way import KeyWay
 from signproxy.server.api.plain import Head
 from signproxy.server.api.routes import Endpoint, Route, find_call_of, find_route
 from signproxy.server.process.rooms import House, Rooms
 from signproxy.signing.sign_way import SignWay
+from signproxy.vending.resolve_way import CALL as RESOLVE_CALL
+from signproxy.vending.resolve_way import ResolveWay
 from signproxy.vending.vend_way import VendWay
 
 # Looking a member up in its class calls Python code; the hot path does without.
@@ -227,6 +230,21 @@ def _key_way(rooms: Rooms, limits: Limits, message: web.Request, found: Route) -
     return KeyWay(_request_of(rooms, message, Kind.ISSUE), _message_of(message), limits, rooms.api.keys, found.address)
 
 
+def _container_way(rooms: Rooms, limits: Limits, message: web.Request, found: Route) -> ApiWay:
+    if rooms.api.keys is None:
+        raise Refused(Reason.ROUTE_UNKNOWN, "no listener takes keys that would be issued here")
+    request = _request_of(rooms, message, Kind.ISSUE)
+    way = ContainerWay(request, _message_of(message), limits, rooms.api.keys, found.address)
+    (way.name,) = found.parts
+    return way
+
+
+def _resolve_way(rooms: Rooms, limits: Limits, message: web.Request, found: Route) -> ApiWay:
+    _check_method(message, "POST")
+    request = _request_of(rooms, message, Kind.VEND, RESOLVE_CALL)
+    return ResolveWay(request, _message_of(message), limits, rooms.api.vending, found.address)
+
+
 def _call_way(rooms: Rooms, limits: Limits, message: web.Request, found: Route) -> ApiWay:
     facade = rooms.api.config.facade
     if facade is None and found.parts[-1] != _CREDENTIALS:
@@ -252,6 +270,8 @@ _WAYS: Mapping[Endpoint, Callable[[Rooms, Limits, web.Request, Route], ApiWay]] 
     Endpoint.SIGN: _sign_way,
     Endpoint.CONFIG: _config_way,
     Endpoint.KEYS: _key_way,
+    Endpoint.RESOLVE: _resolve_way,
+    Endpoint.CONTAINER: _container_way,
     Endpoint.CALL: _call_way,
 }
 

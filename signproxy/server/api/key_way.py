@@ -7,7 +7,8 @@ it made narrower, never wider.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from signproxy.answers.api_way import ApiWay
 from signproxy.answers.bodies import read_whole
 from signproxy.answers.reply import NO_STORE, Reply, answer
 from signproxy.audit.event import rfc3339
+from signproxy.config.container import ContainerProfile
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement
@@ -65,7 +67,7 @@ class KeyAnswer(msgspec.Struct, frozen=True, gc=False, rename="kebab", omit_defa
 
 _decode = msgspec.json.Decoder(KeyRequest).decode
 
-_ANY = CatalogAddress()
+ANY = CatalogAddress()
 
 
 class KeyRooms(NamedTuple):
@@ -76,6 +78,8 @@ class KeyRooms(NamedTuple):
     keys: EmulatedKeys
     for_upstream: bool
     """Whether a key holds its caller's own token, for an upstream."""
+    profiles: Mapping[str, ContainerProfile] = MappingProxyType({})
+    """What SDKs on loopback are given keys for."""
 
 
 class KeyWay(ApiWay):
@@ -97,7 +101,7 @@ class KeyWay(ApiWay):
         namespace = levels_of(wanted.namespace)
         target = NamedTable(namespace, wanted.table or "") if namespace else None
         address, catalog, held = self.address, "", subject.caller.scope
-        if address == _ANY:
+        if address == ANY:
             address = CatalogAddress(wanted.catalog)
             if wanted.catalog is None and not namespace and held is not None:
                 # A key that is asked for with a table's token opens that table alone.
@@ -122,6 +126,10 @@ class KeyWay(ApiWay):
 
     def serve(self, judgement: Judgement, outcome: Outcome) -> Reply:
         """Issue the key. Raise Refused."""
+        return self.given(answer(_told(self.issue(judgement, outcome)), self.request.request_id, NO_STORE))
+
+    def issue(self, judgement: Judgement, outcome: Outcome, least: float = 0.0) -> IssuedKey:
+        """Return a key as it was asked for, and note it. Raise Refused, also for one that lives less than `least`."""
         subject, wanted = judgement.subject, self._wanted
         assert subject is not None  # noqa: S101 - a caller of this way has shown a token
         seconds = float("inf") if wanted.seconds is None else float(wanted.seconds)
@@ -129,11 +137,16 @@ class KeyWay(ApiWay):
         issued = self.rooms.keys.issue(
             subject.caller, self._scope, seconds, self.request.wall, self.bearer, parts=parts
         )
-        told = _told(issued)
+        left = issued.expires_at - self.request.wall
+        if left < least:
+            raise Refused(Reason.TOKEN_ENDS_SOON, f"its keys would end in {left:.0f} s")
         outcome.access_key_id = issued.access_key_id[-_HINT:]
-        outcome.expires_at = told.expires_at
-        outcome.detail = f"key …{outcome.access_key_id}, good until {told.expires_at}"
-        reply = answer(told, self.request.request_id, NO_STORE)
+        outcome.expires_at = rfc3339(int(issued.expires_at))
+        outcome.detail = f"key …{outcome.access_key_id}, good until {outcome.expires_at}"
+        return issued
+
+    def given(self, reply: Reply) -> Reply:
+        """Return an answer with a key as it goes out."""
         reply.known = True
         return self.finish(reply)
 
@@ -143,7 +156,7 @@ class KeyWay(ApiWay):
         No caller learns here whether a namespace or a table exists: the key is good for the name.
         """
         wanted, namespace = self._wanted, levels_of(self._wanted.namespace)
-        if self.address == _ANY and wanted.catalog is None and not namespace:
+        if self.address == ANY and wanted.catalog is None and not namespace:
             return None
         catalog = self.rooms.gate.catalog(state, subject, asked.address)
         if wanted.catalog not in (None, catalog.name):

@@ -41,6 +41,8 @@ class Endpoint(Enum):
     """A catalog call, if it is one: which, its method and path say together."""
     KEYS = "POST", "s3-keys"
     """The second part keeps it from being another name of SIGN."""
+    RESOLVE = "POST", "credentials/resolve"
+    CONTAINER = "GET", "container-credentials"
 
     def __init__(self, method: str, _what: str = "") -> None:
         self.method = method
@@ -49,13 +51,16 @@ class Endpoint(Enum):
 ROUTES = (
     ("v1/config", Endpoint.CONFIG),
     ("v1/s3-keys", Endpoint.KEYS),
+    ("v1/credentials/resolve", Endpoint.RESOLVE),
     ("v1/aws/s3/sign", Endpoint.SIGN),
     ("s3-sign/v1/namespaces/{namespace}/tables/{table}", Endpoint.SIGN),
     ("s3-sign/v1/{prefix}/namespaces/{namespace}/tables/{table}", Endpoint.SIGN),
     ("v1/namespaces/{namespace}/tables/{table}/sign", Endpoint.SIGN),
     ("v1/{prefix}/namespaces/{namespace}/tables/{table}/sign", Endpoint.SIGN),
+    ("v1/aws/container-credentials/{profile}", Endpoint.CONTAINER),
     ("{prefix}/v1/aws/s3/sign", Endpoint.SIGN),
     ("{prefix}/v1/s3-keys", Endpoint.KEYS),
+    ("{prefix}/v1/credentials/resolve", Endpoint.RESOLVE),
 )
 """Every route below a mount but catalog calls, which are the rest of `v1/`: `CallKind` has those.
 
@@ -81,7 +86,7 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     address: CatalogAddress
     target: Target = BY_LOCATION
     parts: tuple[str, ...] = ()
-    """Of a catalog call the raw segments below `/v1/`, a prefix among them if there is one."""
+    """Of a catalog call the raw segments below `/v1/`, a prefix among them if there is one; else a profile's name."""
 
 
 _routes: dict[str, Route] = {}
@@ -140,7 +145,12 @@ def _below(parts: list[str], catalog: str | None, raw_path: str) -> Route:
 
 
 def _route(
-    endpoint: Endpoint, catalog: str | None, prefix: str | None = None, namespace: str | None = None, table: str = ""
+    endpoint: Endpoint,
+    catalog: str | None,
+    prefix: str | None = None,
+    namespace: str | None = None,
+    table: str = "",
+    profile: str | None = None,
 ) -> Route:
     target: Target = BY_LOCATION
     if namespace is not None:
@@ -149,7 +159,8 @@ def _route(
         if not all(levels.split(NAMESPACE_SEPARATOR)):
             raise Refused(Reason.ROUTE_MALFORMED, f"namespace {namespace!r} has an empty level")
         target = NamedTable(levels, _decode(table))
-    return Route(endpoint, CatalogAddress(catalog, None if prefix is None else _prefix_of(prefix)), target)
+    parts = () if profile is None else (_decode(profile),)
+    return Route(endpoint, CatalogAddress(catalog, None if prefix is None else _prefix_of(prefix)), target, parts)
 
 
 @lru_cache(_WORDS_KEPT)

@@ -113,8 +113,10 @@ def assemble(generation: Generation, process: ServingProcess) -> Rooms:
             None if facade is None else facade.carried,
         ),
         ConfigRooms(gate, authenticator, facade, settings.advertised_url, settings.s3.client_url),
-        None if keys is None else KeyRooms(gate, authenticator, keys, facade is not None),
-        VendRooms(gate, authenticator, vending, facade is not None),
+        None
+        if keys is None
+        else KeyRooms(gate, authenticator, keys, facade is not None, settings.container_credentials.profiles),
+        VendRooms(gate, authenticator, vending, facade is not None, process.catalogs.learned),
     )
     s3 = None if process.s3 is None else process.s3.rooms(generation, keys, seals, gate)
     return Rooms(generation, api, s3)

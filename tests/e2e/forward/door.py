@@ -196,6 +196,7 @@ def run_door(
     port: int | None = None,
     s3: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    binding: Mapping[str, Any] | None = None,
 ) -> Iterator[Door]:
     """Run signproxy with its S3 listener until the block ends."""
     deployment = Deployment(directory, **(settings or {}))
@@ -213,6 +214,7 @@ def run_door(
                 # Who runs such a store accepts it by name; the others have nothing to accept.
                 "accept_unchecked_headers": not policy["storages"][STORAGE]["checks_unsigned_headers"],
                 "accept_unchecked_payload": not policy["storages"][STORAGE]["checks_payload_hash"],
+                **(binding or {}),
             }
         },
     )

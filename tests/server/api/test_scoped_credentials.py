@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from signproxy.catalog.call import CallKind
+from signproxy.config.container import ContainerProfile
 from signproxy.config.settings import LimitSettings
 from signproxy.errors import Reason, Refused
 from signproxy.identity.authenticator import Authenticator
@@ -90,6 +91,7 @@ CALLS = {
 OWN = {
     "v1/config": Reach.CATALOG,
     "v1/s3-keys": Reach.TABLE,
+    "v1/credentials/resolve": Reach.TABLE,
     "v1/aws/s3/sign": Reach.TABLE,
     "s3-sign/v1/namespaces/{namespace}/tables/{table}": Reach.TABLE,
     "s3-sign/v1/{prefix}/namespaces/{namespace}/tables/{table}": Reach.TABLE,
@@ -97,6 +99,9 @@ OWN = {
     "v1/{prefix}/namespaces/{namespace}/tables/{table}/sign": Reach.TABLE,
     "{prefix}/v1/aws/s3/sign": Reach.TABLE,
     "{prefix}/v1/s3-keys": Reach.TABLE,
+    "{prefix}/v1/credentials/resolve": Reach.TABLE,
+    # One process has one profile: it is never for a table of a credential's own.
+    "v1/aws/container-credentials/{profile}": Reach.NOTHING,
 }
 BODIES = {
     CallKind.CREATE_NAMESPACE: {"namespace": ["ns", "t1"]},
@@ -179,7 +184,7 @@ async def holding() -> AsyncIterator[Holder]:
         assert isinstance(product, Holder)
         product.upstream.script = _catalog
         product.keys = emulated(product.authenticator)
-        product.issue_by(product.keys)
+        product.issue_by(product.keys, {"all": ContainerProfile("lake")})
         product.token = (await product.load()).body["config"]["token"]
         assert product.token.startswith("spt1.")
         assert (await product.load("t2")).status == 200
@@ -187,7 +192,14 @@ async def holding() -> AsyncIterator[Holder]:
 
 
 def _path(route: str, name: str) -> str:
-    names = {"{prefix}": "lake", "{namespace}": "ns", "{table}": name, "{view}": name, "{plan-id}": "plan"}
+    names = {
+        "{prefix}": "lake",
+        "{namespace}": "ns",
+        "{table}": name,
+        "{view}": name,
+        "{plan-id}": "plan",
+        "{profile}": "all",
+    }
     return "/".join(names.get(part, part) for part in route.split("/"))
 
 
@@ -198,6 +210,8 @@ def _message(name: str) -> dict[str, object]:
 def _own_body(endpoint: Endpoint, name: str) -> object:
     if endpoint is Endpoint.SIGN:
         return _message(name)
+    if endpoint is Endpoint.RESOLVE:
+        return {"bucket": "lakehouse", "path": f"{name}/f", "mode": "READ"}
     return {"catalog": "lake", "namespace": "ns", "table": name} if endpoint is Endpoint.KEYS else None
 
 
@@ -223,7 +237,7 @@ async def _check(product: Holder, reach: Reach, method: str, path: Any, body: An
 async def test_a_tables_token_on_each_route_of_signproxys_own(route: str, endpoint: Endpoint, mount: str) -> None:
     """A client that reads a token out of an executor would get what its owner may."""
     async with holding() as product:
-        method = "GET" if endpoint is Endpoint.CONFIG else "POST"
+        method = endpoint.method
 
         def path(name: str) -> str:
             return f"{mount}/{_path(route, name)}"
@@ -290,10 +304,7 @@ async def test_nothing_else_that_was_handed_out_opens_a_route() -> None:
         handed_out = _foreign(product)
         assert len(handed_out) == FOREIGN
         calls = [(kind.method, kind.value.partition(" ")[2], BODIES.get(kind)) for kind in CallKind]
-        own = [
-            ("GET" if endpoint is Endpoint.CONFIG else "POST", f"/{path}", _own_body(endpoint, "t1"))
-            for path, endpoint in ROUTES
-        ]
+        own = [(endpoint.method, f"/{path}", _own_body(endpoint, "t1")) for path, endpoint in ROUTES]
         asked, tried = len(product.upstream.asked), 0
         for what, token in handed_out.items():
             for method, route, body in (*own, *calls):
@@ -322,7 +333,7 @@ async def test_a_signature_by_an_issued_key_opens_no_route_of_the_catalog() -> N
             found = await product.ask(kind.method, path, who=None, headers={"Authorization": authorization})
             assert found.status == 401, kind
         for route, endpoint in ROUTES:
-            method = "GET" if endpoint is Endpoint.CONFIG else "POST"
+            method = endpoint.method
             path = f"//catalogs/lake/{_path(route, 't1')}"
             assert (await product.ask(method, path, who=None, headers={"Authorization": authorization})).status == 401
         assert len(product.upstream.asked) == asked

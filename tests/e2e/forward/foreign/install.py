@@ -58,10 +58,10 @@ def go_driver() -> tuple[str, ...]:
     return (str(binary),)
 
 
-def java_driver() -> tuple[str, ...]:
-    """Return the command of the driver for Java."""
+def java_driver(source: Path = HERE / "S3SdkDriver.java") -> tuple[str, ...]:
+    """Return the command of a driver for Java."""
     jars = maven.with_dependencies(f"aws-sdk-java-{JAVA_VERSION}", _JARS)
-    return (maven.tool("java"), "-cp", maven.compiled(HERE / "S3SdkDriver.java", jars), "S3SdkDriver")
+    return (maven.tool("java"), "-cp", maven.compiled(source, jars), source.stem)
 
 
 def js_driver() -> tuple[str, ...]:

@@ -78,11 +78,8 @@ def write_first_seen(path: Path, seen: Seen) -> None:
 
 def _uses(seen: Seen) -> _Uses:
     uses: _Uses = {}
-    for effective, kind, namespace, table, access in seen.used:
-        privileges = [WRITE if access in ("write", "delete") else READ]
-        if kind in ("sign", "forward"):
-            privileges.append(SIGN)
-        for privilege in privileges:
+    for effective, _, namespace, table, access in seen.used:
+        for privilege in (WRITE if access in ("write", "delete") else READ, SIGN):
             uses.setdefault((effective, privilege), set()).update(
                 (f"catalog:{CATALOG}", f"namespace:{CATALOG}.{namespace}", f"table:{CATALOG}.{namespace}.{table}")
             )

@@ -58,8 +58,8 @@ proxy's own address in the log of a forwarded request; rows of the services that
 the proxy's key that a store refused for their signature, for it logs the key that was claimed.
 
 **Grants.** A grant is used if an allowed event of its principal (or of the effective principal, where there is one)
-needs its privilege on a table at or below its securable: TABLE_REMOTE_SIGN for sign and forward, TABLE_READ_DATA for
-reads and lists, TABLE_WRITE_DATA for writes and deletes, both for copies. `ambiguous` stands where TABLE_WRITE_DATA was
+needs its privilege on a table at or below its securable: TABLE_REMOTE_SIGN for each way, TABLE_READ_DATA for reads
+and lists, TABLE_WRITE_DATA for writes and deletes, both for copies. `ambiguous` stands where TABLE_WRITE_DATA was
 held and only read with. A grant of the last 90 days that is not used is too young.
 
 The content follows from seed and size alone, down to the byte as far as one zlib packs like another.

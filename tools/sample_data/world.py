@@ -214,9 +214,7 @@ def _draw_principal(
 
 
 def _grants_of(principal: Principal, granted_at: int) -> list[Grant]:
-    privileges = [READ]
-    if principal.way != "vend":
-        privileges.append(SIGN)
+    privileges = [READ, SIGN]
     if principal.writes:
         privileges.append(WRITE)
     return [

@@ -270,11 +270,10 @@ def test_grants_are_used_as_told() -> None:
         if event["decision"] != "allow" or not event.get("table") or event["kind"] == "catalog":
             continue
         who = _effective(event)
-        needs = {"TABLE_WRITE_DATA" if event.get("access") in ("write", "delete") else "TABLE_READ_DATA"}
+        data = "TABLE_WRITE_DATA" if event.get("access") in ("write", "delete") else "TABLE_READ_DATA"
+        needs = {"TABLE_REMOTE_SIGN", data}
         if event.get("s3_op") == "CopyObject":
             needs.add("TABLE_READ_DATA")
-        if event["kind"] in ("sign", "forward"):
-            needs.add("TABLE_REMOTE_SIGN")
         full = f"lake.{event['namespace']}.{event['table']}"
         around = ("catalog:lake", f"namespace:lake.{event['namespace']}", f"table:{full}")
         used |= {(who, need, securable) for need in needs for securable in around}

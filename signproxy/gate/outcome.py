@@ -8,6 +8,9 @@ from signproxy.audit.event import Verdict
 from signproxy.errors import Reason
 from signproxy.model import Subject
 
+KEY_ID_SHOWN = 4
+"""Last characters of an access key id that the audit keeps."""
+
 
 class HandedOut(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Keys that a caller was given for a table, as the event tells of them."""

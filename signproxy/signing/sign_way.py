@@ -21,7 +21,7 @@ from signproxy.gate.events import APP_MARK, application_in
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement
 from signproxy.gate.order import Judge
-from signproxy.gate.outcome import Outcome
+from signproxy.gate.outcome import KEY_ID_SHOWN, Outcome
 from signproxy.gate.request import AskedFor
 from signproxy.identity.authenticator import Authenticator
 from signproxy.inventory.learned.asked import SealedContext
@@ -37,9 +37,6 @@ BODY_TIMEOUT = 10.0
 # Looking a member up in its class calls Python code; the hot path does without.
 _QUERY = Stamp.QUERY
 _WITHOUT_BODY = Reason.DELETE_WITHOUT_BODY
-
-_HINT = 4
-"""Last characters of the access key id that the audit keeps."""
 
 
 class SigningRooms(NamedTuple):
@@ -121,7 +118,7 @@ class SignWay(ApiWay):
         signed = rooms.signer.sign(allow, judged, credentials, event_id=request.event_id, now=now)
         outcome.expires_at = rfc3339(int(now) + rooms.signer.ttl)
         outcome.stamped = judged.storage.stamp is _QUERY
-        outcome.access_key_id = credentials.access_key_id[-_HINT:]
+        outcome.access_key_id = credentials.access_key_id[-KEY_ID_SHOWN:]
         cache = NO_CACHE
         # Any other answer could be replayed by the client's cache for another body, or after a revoke.
         if rooms.client_cache and judged.method in ("GET", "HEAD") and subject is not None and not subject.delegated:

@@ -110,8 +110,8 @@ class VendWay(ApiWay):
 def check_query(query: str) -> None:
     """Refuse a query that is not the specification's. Raise Refused (ROUTE_MALFORMED).
 
-    The id of a plan and the views that a table is read through change nothing: keys are the caller's own, and reach
-    no further than it does itself.
+    The id of a plan and the views that a table is read through change nothing: keys open what their caller may open
+    without them.
     """
     if not _QUERY.fullmatch(query) or ";" in query:
         raise _malformed("is too long, or holds what no encoded query does")

@@ -17,7 +17,7 @@ from signproxy.catalog.client_properties import StoreAddress, address_of
 from signproxy.catalog.storage_credential import KeyPair, StorageCredential, credential_of, without_refresh
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
-from signproxy.gate.outcome import HandedOut
+from signproxy.gate.outcome import KEY_ID_SHOWN, HandedOut
 from signproxy.gate.request import AskedFor
 from signproxy.gate.vendable import Vendable
 from signproxy.gate.work import Account
@@ -26,9 +26,6 @@ from signproxy.model import Ceiling, KeyScope, Principal, Subject
 from signproxy.policy.table import MetadataLevel, Table
 from signproxy.vending.scope import CatalogPlaces, KnownPlaces, VendCaller, scope_of
 from signproxy.vending.vended import VendAccess, VendedKeys, Vendor, VendScope
-
-HINT = 4
-"""Last characters of an access key id that the audit keeps."""
 
 RENEWED_SECONDS = 360.0
 """What keys live at least for a client to be told how it renews them. Iceberg Java does so five minutes before their
@@ -84,8 +81,9 @@ class Vending(NamedTuple):
     async def vend(
         self, vendable: Vendable, account: Account | None, caller: Principal, bearer: str, event_id: str, now: float
     ) -> Vended:
-        """Return keys for what was just judged, which reach no further and live no longer than their caller's token.
+        """Return keys for what was just judged, which reach no further.
 
+        They end with their caller's token at the latest, but for sessions of which the operator says otherwise.
         `account` is where a session is charged that has to be asked for; None where that has a bound of its own.
         Raise Refused: VEND_OFF where the settings do not say how keys for the storage are made, TOKEN_EXPIRED for a
         token that ends already.
@@ -145,15 +143,22 @@ def check_unchanged(gate: Gate, vendable: Vendable, judge: Callable[[], Vendable
 
     `judge` judges anew what `vendable` came of.
     """
-    if gate.state is vendable.state:
+    if gate.state is vendable.state and vendable.catalog.learning is None:
+        # A table that an upstream told of may go, or move, under the same policy.
         return
     found = judge()
     if isinstance(found, Vendable):
-        if (*found.keys[1:], found.table.places) == (*vendable.keys[1:], vendable.table.places):
+        if _given(found) == _given(vendable):
             return
     elif isinstance(found, Coroutine):
         found.close()
-    raise Refused(Reason.SESSIONS_UNAVAILABLE, "the policy changed while they were made")
+    raise Refused(Reason.SESSIONS_UNAVAILABLE, "the policy, or the table, changed while they were made")
+
+
+def _given(vendable: Vendable) -> tuple[object, ...]:
+    """Return all that keys depend on."""
+    keys, table = vendable.keys, vendable.table
+    return keys.ceiling, keys.metadata, table.uuid, table.places, table.metadata_places, vendable.staged
 
 
 def check_renewable(vended: Vended, subject: Subject) -> None:
@@ -192,7 +197,7 @@ def _scope(
 
 def _handed(keys: VendedKeys, table: Table, access: VendAccess, kind: str) -> HandedOut:
     return HandedOut(
-        access_key_id=keys.access_key_id[-HINT:],
+        access_key_id=keys.access_key_id[-KEY_ID_SHOWN:],
         access=access.value,
         expires_at=rfc3339(int(keys.expires_at)),
         kind=kind,

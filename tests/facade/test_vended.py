@@ -12,6 +12,7 @@ from signproxy.gate.judgement import Judgement
 from signproxy.gate.request import AskedFor
 from signproxy.identity.emulated import KeyHolder
 from signproxy.identity.opaque import OpaqueToken, StaticTokens, hash_token
+from signproxy.inventory.learned.sighting import Dropped
 from signproxy.model import Ceiling, KeyScope, Subject
 from tests.catalog.scripted import answer, error
 from tests.facade.front import LISTENER, POLICY, SIGN, T1, UUID, VEND, Answer, Front, by_path, front, loaded, only
@@ -191,6 +192,26 @@ async def test_a_table_of_which_no_keys_can_be_made_is_loaded_without(reason: Re
             assert "storage-credentials" not in found.body
             # It can be signed for, and the client takes that as well.
             assert found.body["config"]["s3.remote-signing-enabled"] == "true"
+
+
+@pytest.mark.parametrize("path", (f"{T1}/credentials", T1))
+async def test_a_table_that_goes_while_a_session_is_made_gives_none(path: str) -> None:
+    """The session would open whatever is made at its place next, for hours."""
+    async with front(vends=VENDED) as product:
+        product.upstream.says(loaded())
+        assert (await product.ask("GET", T1, headers=VEND)).status == 200
+        mint = Mint()
+        minting(product, mint)
+        gone = Dropped("lake", "ns", "t1", "writer", time.time(), UUID)
+
+        def goes() -> None:
+            product.catalogs.learned.take(gone, time.time())
+
+        mint.meanwhile = goes
+        found = await product.ask("GET", path, headers=VEND)
+        assert mint.asked
+        assert b"minted-token" not in found.content
+        assert product.events()[-1].session_name == ""
 
 
 @pytest.mark.parametrize("path", (T1, TABLES))

@@ -22,7 +22,7 @@ from signproxy.config.container import ContainerProfile
 from signproxy.errors import Reason, Refused
 from signproxy.gate.gate import Gate
 from signproxy.gate.judgement import Judgement
-from signproxy.gate.outcome import Outcome
+from signproxy.gate.outcome import KEY_ID_SHOWN, Outcome
 from signproxy.gate.request import AskedFor, CatalogAddress
 from signproxy.identity.authenticator import Authenticator
 from signproxy.identity.emulated import EmulatedKeys, IssuedKey, Parts
@@ -31,9 +31,6 @@ from signproxy.policy.state import PolicyState
 
 MAX_KEY_REQUEST = 4096
 """A scope and a time. What it names travels in each request's session token."""
-
-_HINT = 4
-"""Last characters of the access key id that the audit keeps."""
 
 # As in a route: a separator inside a name would move a level.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -140,7 +137,7 @@ class KeyWay(ApiWay):
         left = issued.expires_at - self.request.wall
         if left < least:
             raise Refused(Reason.TOKEN_ENDS_SOON, f"its keys would end in {left:.0f} s")
-        outcome.access_key_id = issued.access_key_id[-_HINT:]
+        outcome.access_key_id = issued.access_key_id[-KEY_ID_SHOWN:]
         outcome.expires_at = rfc3339(int(issued.expires_at))
         outcome.detail = f"key …{outcome.access_key_id}, good until {outcome.expires_at}"
         return issued
